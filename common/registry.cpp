@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "common/registry.h"
+
+#include <charconv>
+#include <cstdlib>
+
+namespace crossflash {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string backend_names() {
+  std::string names;
+  for (Backend* backend : backends()) {
+    if (!names.empty()) names += ", ";
+    names += backend->name();
+  }
+  return names;
+}
+
+Status parse_selector(const std::string& selector, std::string* name, int* index) {
+  const auto colon = selector.find(':');
+  *name = selector.substr(0, colon);
+  *index = 0;
+  if (colon == std::string::npos) return {};
+  const char* first = selector.data() + colon + 1;
+  const char* last = selector.data() + selector.size();
+  const auto [end, error] = std::from_chars(first, last, *index);
+  if (error != std::errc{} || end != last || *index < 0)
+    return invalid("backend is \"{}\"; behind the colon stands the device's number", selector);
+  return {};
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> list_devices() {
+  std::vector<DeviceInfo> all;
+  for (Backend* backend : backends())
+    for (DeviceInfo& info : backend->devices()) all.push_back(std::move(info));
+  return all;
+}
+
+Status open_device(const std::string& selector, DeviceOptions options,
+                   std::unique_ptr<Device>* out) {
+  const std::string wanted = selector.empty() ? environment("CROSSFLASH_BACKEND") : selector;
+  if (options.variant.empty()) options.variant = environment("CROSSFLASH_VARIANT");
+  if (options.limits.empty()) options.limits = environment("CROSSFLASH_LIMITS");
+
+  if (wanted.empty()) {
+    for (Backend* backend : backends())
+      for (const DeviceInfo& info : backend->devices())
+        if (info.usable) {
+          options.index = info.index;
+          return backend->open(options, out);
+        }
+    return unsupported("no backend of this build ({}) has a usable device", backend_names());
+  }
+
+  std::string name;
+  CROSSFLASH_TRY(parse_selector(wanted, &name, &options.index));
+  for (Backend* backend : backends())
+    if (name == backend->name()) return backend->open(options, out);
+  return unsupported("backend is \"{}\"; this build has {}", name, backend_names());
+}
+
+}  // namespace crossflash

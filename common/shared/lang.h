@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// lang.h: the only file that knows which language compiles it. The other headers of this folder
+// include it (or each other) and nothing else, and keep to what C++, HIP and GLSL have in common:
+// scalars, plain structs of them, if, for, ?:, functions that take and return values. No pointers,
+// references, templates, recursion or default arguments; include guards, since glslc has no
+// `#pragma once`. GLSL gets float; C++ and HIP get the same text in float and in double.
+#ifndef CROSSFLASH_SHARED_LANG_H
+#define CROSSFLASH_SHARED_LANG_H
+
+#ifdef GL_core_profile
+#define CF_GLSL 1
+#endif
+
+#ifdef CF_GLSL
+
+#define CF_FN
+#define CF_CONST const
+#define CF_OUT(type, name) out type name
+#define CF_BEGIN
+#define CF_END
+
+void cf_mulhilo(uint a, uint b, out uint hi, out uint lo) { umulExtended(a, b, hi, lo); }
+float cf_exp2(float x) { return exp2(x); }
+float cf_log2(float x) { return log2(x); }
+// Infinity is made and recognised by its bits: without float controls a shader compiler may assume
+// that there is none.
+float cf_neg_inf() { return uintBitsToFloat(0xff800000u); }
+bool cf_is_neg_inf(float x) { return floatBitsToUint(x) == 0xff800000u; }
+
+#else
+
+#include <cmath>
+#include <limits>
+
+#if defined(__HIP__) || defined(__CUDACC__)
+#define CF_FN __host__ __device__ inline
+#else
+#define CF_FN inline
+#endif
+#define CF_CONST constexpr
+#define CF_OUT(type, name) type& name
+#define CF_BEGIN namespace crossflash::shared {
+#define CF_END }
+
+CF_BEGIN
+using uint = unsigned int;
+struct uvec4 {
+  uint x, y, z, w;
+  CF_FN uvec4(uint a, uint b, uint c, uint d) : x(a), y(b), z(c), w(d) {}
+};
+CF_FN void cf_mulhilo(uint a, uint b, uint& hi, uint& lo) {
+  const unsigned long long p = static_cast<unsigned long long>(a) * b;
+  hi = static_cast<uint>(p >> 32);
+  lo = static_cast<uint>(p);
+}
+CF_FN float cf_exp2(float x) { return std::exp2(x); }
+CF_FN double cf_exp2(double x) { return std::exp2(x); }
+CF_FN float cf_log2(float x) { return std::log2(x); }
+CF_FN double cf_log2(double x) { return std::log2(x); }
+CF_FN float cf_neg_inf() { return -std::numeric_limits<float>::infinity(); }
+CF_FN bool cf_is_neg_inf(float x) { return x == -std::numeric_limits<float>::infinity(); }
+CF_END
+
+#endif
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * crossflash: exact attention, forward and backward, on any GPU. The C API.
+ *
+ *   describe a crossflash_problem -> make a crossflash_plan on a crossflash_device -> run it, often
+ *
+ * Everything that can be refused is refused when the plan is made (or asked for with
+ * crossflash_supports), before anything is enqueued; running a plan fails only for its arguments
+ * or for device errors. Every function may be called from any thread; see each for what it shares.
+ *
+ * Q [batch, seq_q, heads_q, d], K [batch, seq_k, heads_kv, d], V [batch, seq_k, heads_kv, d_v],
+ * O [batch, seq_q, heads_q, d_v]. For query i and key j of one head:
+ *
+ *   s_ij = scale * dot(q_i, k_j)     p_ij = exp(s_ij - m_i) / l_i over the visible j
+ *   o_i  = sum_j p_ij z_ij v_j       lse_i = m_i + log(l_i), natural logarithm
+ *
+ * where z is dropout's 0 or 1/(1 - p). A row that sees no key has o = 0, lse = -inf, and gives
+ * zero gradient. The algorithm is FlashAttention's (Dao et al. 2022, Algorithms 1, 2 and 4) in the
+ * loop order of FlashAttention-2 (Dao 2023).
+ */
+#ifndef CROSSFLASH_CROSSFLASH_H
+#define CROSSFLASH_CROSSFLASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(CROSSFLASH_BUILD_SHARED)
+#define CROSSFLASH_API __attribute__((visibility("default")))
+#else
+#define CROSSFLASH_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CROSSFLASH_VERSION_MAJOR 0
+#define CROSSFLASH_VERSION_MINOR 1
+#define CROSSFLASH_VERSION_PATCH 0
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+typedef enum crossflash_status {
+  CROSSFLASH_OK = 0,
+  CROSSFLASH_INVALID = 1,      /* the arguments contradict themselves; nobody could run this */
+  CROSSFLASH_UNSUPPORTED = 2,  /* a valid request that this device or version cannot do */
+  CROSSFLASH_DEVICE_ERROR = 3, /* the device or its driver failed, or memory ran out */
+} crossflash_status;
+
+/* One sentence about the last call on this thread that did not return CROSSFLASH_OK; it names the
+ * field and the value. Never NULL; valid until the next failing call on this thread. */
+CROSSFLASH_API const char* crossflash_last_error(void);
+
+/* "ok", "invalid", "unsupported", "device error". */
+CROSSFLASH_API const char* crossflash_status_name(crossflash_status status);
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+typedef struct crossflash_device crossflash_device;
+
+typedef struct crossflash_device_info {
+  size_t struct_size;  /* set to sizeof(crossflash_device_info) by the caller */
+  char backend[16];    /* "cpu", "vulkan" */
+  int32_t index;       /* within the backend, from 0 */
+  int32_t usable;      /* 0: `reason` says why not */
+  char name[128];      /* the device's own name */
+  char driver[128];    /* driver name and version */
+  char reason[256];
+} crossflash_device_info;
+
+/* Writes up to `capacity` entries and the number there are to `*count`; `infos` may be NULL to ask
+ * for the count. Entries of backends that are built but find no device say so in `reason`. */
+CROSSFLASH_API crossflash_status crossflash_list_devices(crossflash_device_info* infos,
+                                                         size_t capacity, size_t* count);
+
+typedef struct crossflash_device_options {
+  size_t struct_size;
+  /* "cpu", "vulkan", "vulkan:1"; NULL: CROSSFLASH_BACKEND if set, else the best there is. */
+  const char* backend;
+  /* Kernel variant to insist on, as named by crossflash_device_variant; NULL: CROSSFLASH_VARIANT if
+   * set, else the first of the backend's variants that can do the problem. */
+  const char* variant;
+  /* Limits to pretend, to see how a weaker device behaves: "floor", or a comma-separated list such
+   * as "shared=16384,invocations=128,buffers=4,groups=65535,range=1048576". They can only lower
+   * what the device has. NULL: CROSSFLASH_LIMITS if set, else none. */
+  const char* limits;
+} crossflash_device_options;
+
+/* `options` may be NULL. A device may be used from several threads at once. */
+CROSSFLASH_API crossflash_status crossflash_device_open(const crossflash_device_options* options,
+                                                        crossflash_device** device);
+/* Waits for the device's work. Plans and buffers of the device must be gone before. */
+CROSSFLASH_API void crossflash_device_close(crossflash_device* device);
+CROSSFLASH_API crossflash_status crossflash_device_get_info(const crossflash_device* device,
+                                                            crossflash_device_info* info);
+/* The name of the backend's n-th kernel variant, most specialised first; NULL past the last. */
+CROSSFLASH_API const char* crossflash_device_variant(const crossflash_device* device, size_t n);
+/* Waits until everything enqueued on the device's own queue is done; reports device loss. */
+CROSSFLASH_API crossflash_status crossflash_device_wait(crossflash_device* device);
+
+/* Compiled pipelines as one blob, to make the next start fast. With data NULL writes the size to
+ * `*size`. A backend without compiled state has size 0. A blob of another device, driver or
+ * version is ignored by the driver, never an error; a truncated one is. */
+CROSSFLASH_API crossflash_status crossflash_device_cache_save(crossflash_device* device, void* data,
+                                                              size_t* size);
+CROSSFLASH_API crossflash_status crossflash_device_cache_load(crossflash_device* device,
+                                                              const void* data, size_t size);
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* A place in device memory: `handle` is a host pointer (cpu) or a VkBuffer (vulkan), `offset` counts
+ * bytes from its start and is a multiple of the element size. */
+typedef struct crossflash_buffer {
+  void* handle;
+  uint64_t offset;
+} crossflash_buffer;
+
+CROSSFLASH_API crossflash_status crossflash_buffer_create(crossflash_device* device, uint64_t bytes,
+                                                          crossflash_buffer* buffer);
+CROSSFLASH_API void crossflash_buffer_destroy(crossflash_device* device, crossflash_buffer buffer);
+/* Copies after everything enqueued before; returns when the copy is done. */
+CROSSFLASH_API crossflash_status crossflash_upload(crossflash_device* device,
+                                                   crossflash_buffer destination,
+                                                   const void* source, uint64_t bytes);
+CROSSFLASH_API crossflash_status crossflash_download(crossflash_device* device, void* destination,
+                                                     crossflash_buffer source, uint64_t bytes);
+
+/* ---- problem --------------------------------------------------------------------------------- */
+
+typedef enum crossflash_dtype {
+  CROSSFLASH_F32 = 0,
+  CROSSFLASH_F16 = 1,  /* IEEE binary16 */
+  CROSSFLASH_BF16 = 2, /* the upper half of a binary32 */
+} crossflash_dtype;
+
+/* Which corner the causal diagonal is tied to when seq_q != seq_k. */
+typedef enum crossflash_causal {
+  CROSSFLASH_NOT_CAUSAL = 0,
+  CROSSFLASH_CAUSAL_TOP_LEFT = 1,     /* query i sees keys j <= i */
+  CROSSFLASH_CAUSAL_BOTTOM_RIGHT = 2, /* query i sees keys j <= i + seq_k - seq_q */
+} crossflash_causal;
+
+enum { /* bits of crossflash_problem.passes */
+  CROSSFLASH_FORWARD = 1,
+  CROSSFLASH_BACKWARD = 2,
+};
+
+/* Distances in elements between neighbours along each axis. `dim` must be 1. All four zero:
+ * contiguous in the order [batch, seq, head, dim]. Otherwise every stride of an axis longer than 1
+ * must be positive. */
+typedef struct crossflash_strides {
+  int64_t batch, seq, head, dim;
+} crossflash_strides;
+
+typedef struct crossflash_problem {
+  size_t struct_size; /* set by crossflash_problem_init */
+  uint32_t passes;    /* CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD */
+  crossflash_dtype dtype; /* of q, k, v, o, grad_o, grad_q, grad_k, grad_v; sums are f32 always */
+  int64_t batch;      /* 0 is allowed and does nothing */
+  int64_t seq_q, seq_k; /* 0 is allowed */
+  int64_t heads_q, heads_kv; /* heads_q a multiple of heads_kv; query head h uses h / ratio */
+  int64_t d, d_v;     /* head sizes of q, k and of v, o: 1 to 512 */
+  crossflash_strides q, k, v, o;                     /* grad_* are read only for backward */
+  crossflash_strides grad_o, grad_q, grad_k, grad_v;
+  float scale;        /* NAN: 1/sqrt(d) */
+  crossflash_causal causal;
+  /* Query i sees keys i + offset - window_left .. i + offset + window_right, both inclusive; -1 is
+   * open. offset is 0 for a top-left causal mask, else seq_k - seq_q. */
+  int64_t window_left, window_right;
+  float dropout;      /* probability of dropping an element, in [0, 1), kept to 1/65536 */
+
+  /* Not supported yet: a value other than 0 is refused by name. */
+  float softcap;
+  int32_t alibi;         /* 1: slopes[h] are given */
+  int32_t sink;          /* 1: sink[h] are given */
+  int32_t bias;          /* 1: bias is given */
+  int32_t packed;        /* 1: cu_seqlens are given */
+  int32_t deterministic; /* every backend so far is deterministic always */
+} crossflash_problem;
+
+/* Sets struct_size and the defaults: forward, f32, scale NAN, windows -1, everything else 0. */
+CROSSFLASH_API void crossflash_problem_init(crossflash_problem* problem);
+
+/* ---- plan ------------------------------------------------------------------------------------ */
+
+typedef struct crossflash_plan crossflash_plan;
+
+/* CROSSFLASH_OK if crossflash_plan_create would succeed but for memory; compiles nothing. */
+CROSSFLASH_API crossflash_status crossflash_supports(const crossflash_device* device,
+                                                     const crossflash_problem* problem);
+/* Chooses kernels and tiles and compiles what is not compiled yet. A plan may be run from several
+ * threads at once if each run has its own outputs and workspace. */
+CROSSFLASH_API crossflash_status crossflash_plan_create(crossflash_device* device,
+                                                        const crossflash_problem* problem,
+                                                        crossflash_plan** plan);
+CROSSFLASH_API void crossflash_plan_destroy(crossflash_plan* plan);
+/* Bytes of workspace one run of the pass needs, beyond inputs and outputs: O(seq_q + seq_k). */
+CROSSFLASH_API uint64_t crossflash_plan_workspace(const crossflash_plan* plan, uint32_t pass);
+/* One line: backend, variant, type, kernel tiles and why. Owned by the plan. */
+CROSSFLASH_API const char* crossflash_plan_describe(const crossflash_plan* plan);
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* Buffers of both passes. lse is f32 [batch, heads_q, seq_q], contiguous: written by forward, read by
+ * backward. Forward writes o and lse; backward reads q, k, v, o, lse, grad_o and writes every
+ * element of grad_q, grad_k, grad_v. A buffer whose tensor has no element may be {NULL, 0}. */
+typedef struct crossflash_args {
+  size_t struct_size; /* sizeof(crossflash_args) */
+  crossflash_buffer q, k, v, o, lse;
+  crossflash_buffer grad_o, grad_q, grad_k, grad_v;
+  /* At least crossflash_plan_workspace bytes, or {NULL, 0} to take it from the device's pool. */
+  crossflash_buffer workspace;
+  /* Dropout's random state: the same values in forward and backward. offset < 2^32. */
+  uint64_t seed, offset;
+} crossflash_args;
+
+/* Enqueue on the device's own queue, in order, and return (the cpu backend returns when done). */
+CROSSFLASH_API crossflash_status crossflash_forward(crossflash_plan* plan,
+                                                    const crossflash_args* args);
+CROSSFLASH_API crossflash_status crossflash_backward(crossflash_plan* plan,
+                                                     const crossflash_args* args);
+
+/* The dropout mask every backend uses for (problem, seed, offset): bytes 0 (dropped) or 1 (kept),
+ * [batch, heads_q, seq_q, seq_k], written to host memory. */
+CROSSFLASH_API crossflash_status crossflash_dropout_mask(const crossflash_problem* problem,
+                                                         uint64_t seed, uint64_t offset,
+                                                         uint8_t* mask);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
