@@ -23,7 +23,7 @@ as_root() {
 # A new machine often updates itself in the background: wait for apt's lock rather than fail on it.
 apt_get() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q \
-    -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 "$@"
+    -o DPkg::Lock::Timeout=600 -o DPkg::Use-Pty=0 -o Acquire::Retries=3 "$@"
 }
 
 # Prints those of the given packages that are not installed.
