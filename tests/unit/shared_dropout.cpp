@@ -43,6 +43,14 @@ TEST(SharedDropout, AnElementIsDroppedIfItsDrawIsBelowTheThreshold) {
   }
 }
 
+TEST(SharedDropout, ADrawEqualToTheThresholdIsKept) {
+  for (uint j = 0; j < 32; ++j) {
+    const uint value = draw({123, 456, 7, 0}, 1, 2, j);
+    EXPECT_TRUE(cf_keep({123, 456, 7, value}, 1, 2, j));
+    EXPECT_FALSE(cf_keep({123, 456, 7, value + 1}, 1, 2, j));
+  }
+}
+
 TEST(SharedDropout, TheRateIsTheProbability) {
   constexpr int kDraws = 200000;
   for (float probability : {0.0f, 0.001f, 0.1f, 0.48f, 0.9f, 0.999f}) {
