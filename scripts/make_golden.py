@@ -23,17 +23,18 @@ CASES = [
     dict(name="causal bottom-right, fewer queries", seq_q=5, seq_k=9, causal=2),
     dict(name="causal bottom-right, fewer keys", seq_q=9, seq_k=5, causal=2),
     dict(name="window", seq_q=8, seq_k=8, window_left=2, window_right=1),
-    dict(name="window that leaves rows without keys", seq_q=9, seq_k=4, window_left=1, window_right=0),
+    dict(name="window that leaves rows without keys", seq_q=9, seq_k=4, window_left=1,
+         window_right=0),
     dict(name="window in a top-left mask", seq_q=6, seq_k=9, causal=1, window_left=2),
     dict(name="grouped heads", batch=2, seq_q=4, seq_k=5, heads_q=6, heads_kv=2),
     dict(name="unequal head sizes", seq_q=5, seq_k=6, d=5, d_v=11),
     dict(name="dropout", batch=2, seq_q=5, seq_k=19, heads_q=2, heads_kv=1, dropout=0.3,
          seed=0x0123456789ABCDEF, offset=11),
-    dict(name="all at once", batch=2, seq_q=7, seq_k=10, heads_q=4, heads_kv=2, d=5, d_v=3, causal=2,
-         window_left=5, dropout=0.2, scale=-0.9, seed=2**63 + 5, offset=2**32 - 1),
+    dict(name="all at once", batch=2, seq_q=7, seq_k=10, heads_q=4, heads_kv=2, d=5, d_v=3,
+         causal=2, window_left=5, dropout=0.2, scale=-0.9, seed=2**63 + 5, offset=2**32 - 1),
 ]
-DEFAULTS = dict(batch=1, heads_q=2, heads_kv=1, d=4, d_v=4, causal=0, window_left=-1, window_right=-1,
-                dropout=0.0, scale=None, seed=0, offset=0)
+DEFAULTS = dict(batch=1, heads_q=2, heads_kv=1, d=4, d_v=4, causal=0, window_left=-1,
+                window_right=-1, dropout=0.0, scale=None, seed=0, offset=0)
 
 
 def philox(counter, key):
@@ -49,11 +50,12 @@ def philox(counter, key):
 def dropout_factor(case):
     """z [batch, heads_q, seq_q, seq_k]: 0 or 1/(1 - p)."""
     p = float(np.float32(case["dropout"]))
-    z = torch.ones(case["batch"], case["heads_q"], case["seq_q"], case["seq_k"], dtype=torch.float64)
+    shape = [case[axis] for axis in ("batch", "heads_q", "seq_q", "seq_k")]
+    z = torch.ones(shape, dtype=torch.float64)
     if p == 0:
         return z
     key = (case["seed"] & 0xFFFFFFFF, case["seed"] >> 32)
-    for b, h, i, j in np.ndindex(*z.shape):
+    for b, h, i, j in np.ndindex(*shape):
         words = philox((j // 8, i, b * case["heads_q"] + h, case["offset"]), key)
         draw = words[j // 2 % 4] >> (16 * (j % 2)) & 0xFFFF
         z[b, h, i, j] = 1 / (1 - p) if draw >= round(p * 65536) else 0

@@ -108,7 +108,7 @@ TEST_F(Api, APlanRunsFromSeveralThreadsToTheSameBits) {
   crossflash_plan* plan = nullptr;
   ASSERT_EQ(crossflash_plan_create(device_, &problem, &plan), CROSSFLASH_OK);
   const std::uint64_t workspace_bytes = crossflash_plan_workspace(plan, CROSSFLASH_BACKWARD);
-  EXPECT_EQ(workspace_bytes, 2 * 4 * 70 * sizeof(float));
+  EXPECT_EQ(workspace_bytes, 2 * (2 * 4 * 70) * sizeof(float));
   EXPECT_EQ(crossflash_plan_workspace(plan, CROSSFLASH_FORWARD), 0u);
 
   struct Results {

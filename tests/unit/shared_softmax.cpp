@@ -101,5 +101,19 @@ TEST(SharedSoftmax, WeightsAreExponentials) {
   EXPECT_EQ(cf_probability(1.5f, 1.5f), 1);
 }
 
+TEST(SharedSoftmax, MendsARowByNoMoreThanItsLseIsUncertain) {
+  const float ulp = 0x1p-11f;  // of an lse between 4096 and 8192
+  for (float lse : {5000.0f, -5000.0f}) {
+    EXPECT_EQ(cf_mend_row(1.0f, lse), 1.0f);
+    EXPECT_FLOAT_EQ(cf_mend_row(1 + ulp / 2, lse), 1 / (1 + ulp / 2));
+    EXPECT_FLOAT_EQ(cf_mend_row(1 - ulp / 2, lse), 1 / (1 - ulp / 2));
+    EXPECT_EQ(cf_mend_row(1 - 4 * ulp, lse), 1.0f) << "some keys are elsewhere";
+  }
+  EXPECT_EQ(cf_mend_row(0.9999f, 3.0f), 1.0f);
+  EXPECT_EQ(cf_mend_row(0.3f, 0.0f), 1.0f);
+  EXPECT_EQ(cf_mend_row(0.0f, 1e9f), 1.0f);
+  EXPECT_EQ(cf_mend_row(0.0f, cf_neg_inf()), 1.0f);
+}
+
 }  // namespace
 }  // namespace crossflash::shared
