@@ -16,8 +16,11 @@ void main() {
   const int row = i - slice.query_begin;
   const uint o0 = query_element(problem.o, slice.base_o, w, w.member, row);
   const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, w.member, row);
-  float dot = 0.0;
-  for (uint x = 0; x < problem.o.width; ++x)
-    dot = fma(load_o(o0 + x), load_grad_o(grad_o0 + x), dot);
-  work[query_element(problem.lse, slice.base_delta, w, w.member, row)] = dot;
+  vec4 sums = vec4(0.0);
+  for (uint x = 0; x < problem.o.width; x += 4) {
+    const uint count = problem.o.width - x;
+    sums = fma(load4_o(o0 + x, count), load4_grad_o(grad_o0 + x, count), sums);
+  }
+  work[query_element(problem.lse, slice.base_delta, w, w.member, row)] =
+      (sums.x + sums.y) + (sums.z + sums.w);
 }
