@@ -20,9 +20,12 @@ TileRequest tile_request(KernelId id, const VulkanPlan& plan) {
   const auto d = static_cast<std::uint32_t>(p.d), d_v = static_cast<std::uint32_t>(p.d_v);
   const std::int64_t queries = bucket(box.queries), keys = bucket(box.keys);
   switch (id) {
-    case KernelId::forward: return {d, d_v, 0, 1, queries, keys};
-    case KernelId::backward_dkv: return {d + d_v, d, d_v, 2, keys, queries};
-    case KernelId::backward_dq: return {d + d_v, d, 0, 2, queries, keys};
+    case KernelId::forward:
+      return {d, d_v, 0, 1, queries, keys, p.product_flops(p.d + p.d_v)};
+    case KernelId::backward_dkv:
+      return {d + d_v, d, d_v, 2, keys, queries, p.product_flops(2 * (p.d + p.d_v))};
+    case KernelId::backward_dq:
+      return {d + d_v, d, 0, 2, queries, keys, p.product_flops(2 * p.d + p.d_v)};
     case KernelId::backward_dot: break;
   }
   return {};

@@ -38,6 +38,7 @@ struct TileRequest {
   std::uint32_t products = 1;    // score-sized register arrays
   std::int64_t row_length = 0;   // rows and columns the tiles must cover
   std::int64_t col_length = 0;
+  double flops = 0;  // of a run: whether long code pays for its compilation
 };
 
 // The cheapest tile that fits; none if not even the smallest does.
