@@ -36,12 +36,18 @@ Status make_tensor(const char* name, crossflash_dtype dtype, const crossflash_st
                    std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t width,
                    Tensor* out) {
   crossflash_strides s = given;
-  if (s.batch == 0 && s.seq == 0 && s.head == 0 && s.dim == 0)
+  const bool empty = batch == 0 || seq == 0;
+  if (s.batch == 0 && s.seq == 0 && s.head == 0 && s.dim == 0) {
+    if (!empty && seq > kMaxExtent / (heads * width) / batch)
+      return unsupported("{} is {} x {} x {} x {}; at most 2^60 elements are supported", name, batch,
+                         seq, heads, width);
     s = contiguous_strides(seq, heads, width);
+  }
   if (s.dim != 1) return invalid("{}.dim is {}; the innermost stride must be 1", name, s.dim);
-  CROSSFLASH_TRY(check_stride(name, "batch", s.batch, batch));
-  CROSSFLASH_TRY(check_stride(name, "seq", s.seq, seq));
-  CROSSFLASH_TRY(check_stride(name, "head", s.head, heads));
+  // Nobody steps along the axes of a tensor without elements, whose contiguous strides may be 0.
+  CROSSFLASH_TRY(check_stride(name, "batch", s.batch, empty ? 0 : batch));
+  CROSSFLASH_TRY(check_stride(name, "seq", s.seq, empty ? 0 : seq));
+  CROSSFLASH_TRY(check_stride(name, "head", s.head, empty ? 0 : heads));
   *out = {dtype, batch, seq, heads, width, {s.batch, s.seq, s.head}};
   return {};
 }

@@ -167,7 +167,7 @@ void forward_tile(const Run& run, const Head& head, int i0, int i1) {
 // ---- backward
 // --------------------------------------------------------------------------------------
 
-// D_i = dot(do_i, o_i)
+// D_i = dot(do_i, o_i); and nothing to mend until the row is known.
 void row_dots(const Run& run, const Head& head, int i0, int i1) {
   const auto d_v = static_cast<std::size_t>(run.problem.d_v);
   const auto borrowed = run.tiles.borrow();
@@ -179,25 +179,26 @@ void row_dots(const Run& run, const Head& head, int i0, int i1) {
     float sum = 0.0f;
     for (std::size_t c = first; c < first + d_v; ++c) sum += t.held_v[c] * t.streamed_v[c];
     run.delta[head.flat * run.problem.seq_q + i] = sum;
+    run.mend[head.flat * run.problem.seq_q + i] = 1.0f;
   }
 }
 
-// Where S holds raw dot products and grad_p holds dP, leaves P z in S and in grad_p the gradient of
-// the raw dot product. Rows are queries, or keys with queries across; lse and delta are the
-// queries'.
+// Where S holds raw dot products and grad_p holds dP, leaves P (of keys: P z) in S and in grad_p
+// the gradient of the raw dot product. Rows are queries, or keys with queries across; `first` is
+// the tile's first query.
 template <bool kRowsAreQueries>
-void differentiate(const cf_score& score, int rows, const Intervals& seen, const float* lse,
-                   const float* delta, Tiles& t) {
+void differentiate(const Run& run, int rows, const Intervals& seen, std::int64_t first, Tiles& t) {
+  const cf_score& score = run.problem.score;
   for (int r = 0; r < rows; ++r) {
     const Interval row = seen[static_cast<std::size_t>(r)];
     for (int x = row.begin; x < row.end; ++x) {
       const auto at = static_cast<std::size_t>(r * kTile + x);
-      const int query = kRowsAreQueries ? r : x;
+      const std::int64_t query = first + (kRowsAreQueries ? r : x);
       const float raw = t.s[at];
-      const float p = cf_probability(cf_score_value(score, raw), lse[query]);
-      const float grad_score = p * (t.keep[at] * t.grad_p[at] - delta[query]);
+      const float p = cf_probability(cf_score_value(score, raw), run.lse[query]) * run.mend[query];
+      const float grad_score = p * (t.keep[at] * t.grad_p[at] - run.delta[query]);
       t.grad_p[at] = grad_score * cf_score_gradient(score, raw);
-      t.s[at] = p * t.keep[at];
+      t.s[at] = kRowsAreQueries ? p : p * t.keep[at];
     }
   }
 }
@@ -214,6 +215,15 @@ void recompute(const Problem& p, int rows, int columns, Tiles& t) {
   product(t.held_v, d_v, t.streamed_v_t, columns, kTile, rows, everywhere(d_v), &t.grad_p);
 }
 
+// In double: what is mended is of the size of f32's rounding, which equal p would add up to.
+void add_rows(const std::vector<float>& tile, int rows, const Intervals& seen,
+              std::array<double, kTile>& sums) {
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r)
+    for (int x = seen[r].begin; x < seen[r].end; ++x)
+      sums[r] += double{tile[r * kTile + static_cast<std::size_t>(x)]};
+}
+
+// dQ; and from the sums of P, which only this pass has, what the next must mend each row with.
 void query_gradient_tile(const Run& run, const Head& head, int i0, int i1) {
   const Problem& p = run.problem;
   const auto d = static_cast<int>(p.d);
@@ -224,6 +234,7 @@ void query_gradient_tile(const Run& run, const Head& head, int i0, int i1) {
   load_rows(run.q, head.b, head.h, i0, i1, t.held_d.data());       // Q (Br, d)
   load_rows(run.grad_o, head.b, head.h, i0, i1, t.held_v.data());  // dO (Br, d_v)
   std::fill(t.sum_d.begin(), t.sum_d.end(), 0.0f);                 // dQ (Br, d)
+  std::array<double, kTile> sums{};
   const int end = cf_keys_end(p.visibility, i1);
   for (int j0 = cf_keys_begin(p.visibility, i0); j0 < end; j0 += kTile) {
     const int j1 = std::min(j0 + kTile, end);
@@ -232,8 +243,15 @@ void query_gradient_tile(const Run& run, const Head& head, int i0, int i1) {
     load_rows(run.v, head.b, head.h_kv, j0, j1, t.streamed_v.data());  // V (Bc, d_v)
     fill_keep(run, head, i0, i1, j0, j1, kTile, 1, t.keep.data());
     recompute(p, i1 - i0, j1 - j0, t);
-    differentiate<true>(p.score, i1 - i0, seen, run.lse + first, run.delta + first, t);
+    differentiate<true>(run, i1 - i0, seen, first, t);
+    add_rows(t.s, i1 - i0, seen, sums);
     product(t.grad_p, kTile, t.streamed_d, d, d, i1 - i0, seen, &t.sum_d);  // dQ += dS K
+  }
+  for (int r = 0; r < i1 - i0; ++r) {
+    const float mend =
+        cf_mend_row(static_cast<float>(sums[static_cast<std::size_t>(r)]), run.lse[first + r]);
+    run.mend[first + r] = mend;
+    for (int c = 0; c < d; ++c) t.sum_d[static_cast<std::size_t>(r * d + c)] *= mend;
   }
   store_rows(t.sum_d.data(), run.grad_q, head.b, head.h, i0, i1);
 }
@@ -261,7 +279,7 @@ void key_gradient_tile(const Run& run, std::int64_t b, std::int64_t h_kv, int j0
       load_rows(run.grad_o, b, head.h, i0, i1, t.streamed_v.data());  // dO (Br, d_v)
       fill_keep(run, head, i0, i1, j0, j1, 1, kTile, t.keep.data());
       recompute(p, j1 - j0, i1 - i0, t);
-      differentiate<false>(p.score, j1 - j0, seen, run.lse + first, run.delta + first, t);
+      differentiate<false>(run, j1 - j0, seen, first, t);
       product(t.s, kTile, t.streamed_v, d_v, d_v, j1 - j0, seen, &t.sum_v);   // dV += (P z)^T dO
       product(t.grad_p, kTile, t.streamed_d, d, d, j1 - j0, seen, &t.sum_d);  // dK += dS^T Q
     }

@@ -25,12 +25,14 @@ struct Tiles {
   std::vector<float> s, grad_p, keep;  // (kTile, kTile); keep is dropout's z
 };
 
-// One run: the tensors, their random state, the row dots D of backward, and where tiles come from.
+// One run: the tensors, their random state, backward's numbers for each row, and where tiles come
+// from.
 struct Run {
   const Problem& problem;
   HostTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
   float* lse;    // [batch, heads_q, seq_q]
   float* delta;  // D, like lse
+  float* mend;   // cf_mend_row's factors, like lse
   shared::cf_dropout dropout;
   Pool<Tiles>& tiles;
 };

@@ -49,10 +49,10 @@ class CpuPlan final : public Plan {
                         dtype_name(problem.dtype), cpu::kTile, cpu::kTile, cpu::instruction_set(),
                         hardware_threads())),
         tiles_([this] { return std::make_unique<cpu::Tiles>(problem_); }),
-        workspaces_([this] { return std::make_unique<std::vector<float>>(row_dots()); }) {}
+        workspaces_([this] { return std::make_unique<std::vector<float>>(2 * rows()); }) {}
 
   std::uint64_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::backward ? row_dots() * sizeof(float) : 0;
+    return pass == Pass::backward ? 2 * rows() * sizeof(float) : 0;
   }
   const std::string& describe() const override { return describe_; }
 
@@ -71,23 +71,26 @@ class CpuPlan final : public Plan {
                  tensor(TensorId::grad_v),
                  reinterpret_cast<float*>(address(args.buffer(TensorId::lse))),
                  nullptr,
+                 nullptr,
                  args.dropout,
                  tiles_};
     if (pass == Pass::forward) {
       cpu::forward(run);
     } else if (args.workspace.handle != nullptr) {
-      run.delta = reinterpret_cast<float*>(address(args.workspace));
-      cpu::backward(run);
+      backward(run, reinterpret_cast<float*>(address(args.workspace)));
     } else {
-      const auto workspace = workspaces_.borrow();
-      run.delta = workspace->data();
-      cpu::backward(run);
+      backward(run, workspaces_.borrow()->data());
     }
     return {};
   }
 
  private:
-  std::size_t row_dots() const {
+  void backward(cpu::Run& run, float* workspace) const {
+    run.delta = workspace;
+    run.mend = workspace + rows();
+    cpu::backward(run);
+  }
+  std::size_t rows() const {
     return static_cast<std::size_t>(problem_.batch * problem_.heads_q * problem_.seq_q);
   }
 

@@ -88,8 +88,8 @@ class Attention {
           k_transposed(p.d, p.seq_k),
           v(p.seq_k, p.d_v),
           v_transposed(p.d_v, p.seq_k),
-          grad_k(p.seq_k, p.d),
-          grad_v(p.seq_k, p.d_v) {}
+          grad_k(p.backward ? p.seq_k : 0, p.d),
+          grad_v(p.backward ? p.seq_k : 0, p.d_v) {}
   };
 
   // What one query has: its own vectors, and a number for each key.

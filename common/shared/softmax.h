@@ -33,5 +33,15 @@ CF_FN float cf_probability(float s, float lse) {
   return cf_is_neg_inf(lse) ? 0.0f : cf_weight(s, lse);
 }
 
+// lse is one f32: all p of a row are off by a common factor of up to half an ulp of lse, much where
+// scores are in the thousands. The factor that mends them, given their sum (to better than f32's
+// naive sum): 1/sum if that is 1 but for this error, hence the row complete; 1 if the keys at hand
+// are but a part of those that lse was taken over. It never moves p by more than lse is uncertain.
+CF_FN float cf_mend_row(float sum, float lse) {
+  const float excess = sum > 1.0f ? sum - 1.0f : 1.0f - sum;
+  const float uncertainty = (lse < 0.0f ? -lse : lse) * 2.384185791015625e-07f;  // 2^-22
+  return excess <= uncertainty && excess < 0.5f ? 1.0f / sum : 1.0f;
+}
+
 CF_END
 #endif

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+// What check_problem refuses, with which code, and that the sentence names the field and the value;
+// and what it makes of what it accepts.
+#include "common/problem.h"
+
+#include <functional>
+#include <string>
+
+#include "tests/unit/support.h"
+
+namespace crossflash {
+namespace {
+
+using testing::checked;
+using testing::problem_of;
+
+crossflash_problem valid() { return problem_of(2, 5, 7, 4, 2, 8, 16); }
+
+struct Refusal {
+  const char* field;
+  const char* value;  // as the sentence prints it
+  crossflash_status code;
+  std::function<void(crossflash_problem&)> spoil;
+};
+
+constexpr auto kInvalid = CROSSFLASH_INVALID;
+constexpr auto kUnsupported = CROSSFLASH_UNSUPPORTED;
+using P = crossflash_problem;
+
+const Refusal kRefusals[] = {
+    {"struct_size", "8", kInvalid, [](P& p) { p.struct_size = 8; }},
+    {"passes", "0", kInvalid, [](P& p) { p.passes = 0; }},
+    {"passes", "4", kInvalid, [](P& p) { p.passes = 4; }},
+    {"dtype", "3", kInvalid, [](P& p) { p.dtype = static_cast<crossflash_dtype>(3); }},
+    {"causal", "3", kInvalid, [](P& p) { p.causal = static_cast<crossflash_causal>(3); }},
+    {"batch", "-1", kInvalid, [](P& p) { p.batch = -1; }},
+    {"batch", "2147483648", kUnsupported, [](P& p) { p.batch = 2147483648; }},
+    {"seq_q", "-2", kInvalid, [](P& p) { p.seq_q = -2; }},
+    {"seq_q", "536870913", kUnsupported, [](P& p) { p.seq_q = 536870913; }},
+    {"seq_k", "-3", kInvalid, [](P& p) { p.seq_k = -3; }},
+    {"seq_k", "536870913", kUnsupported, [](P& p) { p.seq_k = 536870913; }},
+    {"heads_q", "0", kInvalid, [](P& p) { p.heads_q = 0; }},
+    {"heads_q", "2147483648", kUnsupported, [](P& p) { p.heads_q = 2147483648; }},
+    {"heads_kv", "0", kInvalid, [](P& p) { p.heads_kv = 0; }},
+    {"heads_q", "4", kInvalid, [](P& p) { p.heads_kv = 3; }},
+    {"heads_q", "2", kInvalid, [](P& p) { p.heads_q = 2, p.heads_kv = 4; }},
+    {"batch * heads_q", "4294967296", kUnsupported,
+     [](P& p) { p.batch = 65536, p.heads_q = p.heads_kv = 65536; }},
+    {"d", "0", kInvalid, [](P& p) { p.d = 0; }},
+    {"d", "513", kUnsupported, [](P& p) { p.d = 513; }},
+    {"d_v", "-1", kInvalid, [](P& p) { p.d_v = -1; }},
+    {"d_v", "1024", kUnsupported, [](P& p) { p.d_v = 1024; }},
+    {"q.dim", "2", kInvalid,
+     [](P& p) {
+       p.q = {1000, 100, 10, 2};
+     }},
+    {"k.dim", "0", kInvalid,
+     [](P& p) {
+       p.k = {1000, 100, 10, 0};
+     }},
+    {"v.batch", "0", kInvalid,
+     [](P& p) {
+       p.v = {0, 100, 20, 1};
+     }},
+    {"o.seq", "-5", kInvalid,
+     [](P& p) {
+       p.o = {1000, -5, 20, 1};
+     }},
+    {"q.head", "0", kInvalid,
+     [](P& p) {
+       p.q = {1000, 100, 0, 1};
+     }},
+    {"k.batch", "-7", kInvalid,
+     [](P& p) {
+       p.batch = 1, p.k = {-7, 100, 20, 1};
+     }},
+    {"grad_o.seq", "0", kInvalid,
+     [](P& p) {
+       p.grad_o = {1000, 0, 20, 1};
+     }},
+    {"grad_q.head", "0", kInvalid,
+     [](P& p) {
+       p.grad_q = {1000, 100, 0, 1};
+     }},
+    {"grad_k.dim", "3", kInvalid,
+     [](P& p) {
+       p.grad_k = {1000, 100, 10, 3};
+     }},
+    {"grad_v.batch", "0", kInvalid,
+     [](P& p) {
+       p.grad_v = {0, 100, 20, 1};
+     }},
+    {"q.batch", "1152921504606846976", kUnsupported,
+     [](P& p) {
+       p.q = {std::int64_t{1} << 60, 100, 20, 1};
+     }},
+    {"q", "2 x 536870912 x 1073741823 x 512", kUnsupported,
+     [](P& p) { p.seq_q = 1 << 29, p.heads_q = p.heads_kv = (1 << 30) - 1, p.d = 512; }},
+    {"window_left", "-2", kInvalid, [](P& p) { p.window_left = -2; }},
+    {"window_right", "-9", kInvalid, [](P& p) { p.window_right = -9; }},
+    {"scale", "inf", kInvalid, [](P& p) { p.scale = INFINITY; }},
+    {"dropout", "1", kInvalid, [](P& p) { p.dropout = 1; }},
+    {"dropout", "-0.5", kInvalid, [](P& p) { p.dropout = -0.5f; }},
+    {"dropout", "nan", kInvalid, [](P& p) { p.dropout = NAN; }},
+    {"softcap", "30", kUnsupported, [](P& p) { p.softcap = 30; }},
+    {"softcap", "nan", kUnsupported, [](P& p) { p.softcap = NAN; }},
+    {"alibi", "1", kUnsupported, [](P& p) { p.alibi = 1; }},
+    {"sink", "1", kUnsupported, [](P& p) { p.sink = 1; }},
+    {"bias", "1", kUnsupported, [](P& p) { p.bias = 1; }},
+    {"packed", "1", kUnsupported, [](P& p) { p.packed = 1; }},
+    {"deterministic", "2", kInvalid, [](P& p) { p.deterministic = 2; }},
+};
+
+TEST(Problem, RefusalsNameTheFieldAndTheValue) {
+  for (const Refusal& refusal : kRefusals) {
+    crossflash_problem in = valid();
+    refusal.spoil(in);
+    Problem out;
+    const Status status = check_problem(in, &out);
+    EXPECT_EQ(status.code(), refusal.code) << refusal.field << " " << refusal.value;
+    const std::string begin = fmt::format("{} is {};", refusal.field, refusal.value);
+    EXPECT_TRUE(status.text().starts_with(begin)) << begin << " expected, got: " << status.text();
+  }
+}
+
+TEST(Problem, StridesOfGradientsAreReadOnlyForBackward) {
+  crossflash_problem in = valid();
+  in.grad_k = {1000, 100, 10, 3};
+  in.passes = CROSSFLASH_FORWARD;
+  Problem out;
+  EXPECT_TRUE(check_problem(in, &out).ok());
+}
+
+TEST(Problem, AxesOfOneElementMayHaveAnyStrideThatIsNotNegative) {
+  crossflash_problem in = problem_of(1, 1, 1, 1, 1, 8, 8);
+  in.q = in.k = in.v = in.o = {0, 0, 0, 1};
+  EXPECT_EQ(checked(in).tensor(TensorId::q).extent(), 8);
+}
+
+TEST(Problem, EmptyExtentsAreAccepted) {
+  for (auto field : {&P::batch, &P::seq_q, &P::seq_k}) {
+    crossflash_problem in = valid();
+    in.*field = 0;
+    Problem out;
+    EXPECT_TRUE(check_problem(in, &out).ok());
+  }
+}
+
+TEST(Problem, DefaultsAreResolved) {
+  const Problem p = checked(valid());
+  EXPECT_FLOAT_EQ(p.score.scale, 1 / std::sqrt(8.0f));
+  EXPECT_EQ(p.group(), 2);
+  EXPECT_EQ(p.drop_threshold, 0u);
+  EXPECT_EQ(p.score.features, 0u);
+  const Tensor& k = p.tensor(TensorId::k);
+  EXPECT_EQ(k.strides.batch, 7 * 2 * 8);
+  EXPECT_EQ(k.strides.seq, 2 * 8);
+  EXPECT_EQ(k.strides.head, 8);
+  EXPECT_EQ(k.extent(), 2 * 7 * 2 * 8);
+  const Tensor& lse = p.tensor(TensorId::lse);
+  EXPECT_EQ(lse.dtype, CROSSFLASH_F32);
+  EXPECT_EQ(lse.strides.head, 5);
+  EXPECT_EQ(lse.extent(), 2 * 4 * 5);
+}
+
+TEST(Problem, GivenValuesAreKept) {
+  crossflash_problem in = valid();
+  in.scale = -0.5f;
+  in.dropout = 0.25f;
+  in.o = {4096, 512, 64, 1};
+  const Problem p = checked(in);
+  EXPECT_EQ(p.score.scale, -0.5f);
+  EXPECT_EQ(p.drop_threshold, 16384u);
+  EXPECT_FLOAT_EQ(p.score.keep_scale, 4.0f / 3);
+  EXPECT_EQ(p.score.features, shared::CF_DROPOUT);
+  EXPECT_EQ(p.tensor(TensorId::o).extent(), 4096 + 4 * 512 + 3 * 64 + 16);
+}
+
+TEST(Problem, ARandomStateMustFit) {
+  crossflash_problem in = valid();
+  in.dropout = 0.1f;
+  shared::cf_dropout state{};
+  const Status refused = check_random_state(checked(in), 1, std::uint64_t{1} << 32, &state);
+  EXPECT_EQ(refused.code(), CROSSFLASH_UNSUPPORTED);
+  EXPECT_TRUE(refused.text().starts_with("offset is 4294967296;")) << refused.text();
+  EXPECT_TRUE(check_random_state(checked(in), ~std::uint64_t{0}, 0xffffffffu, &state).ok());
+  EXPECT_EQ(state.seed_lo, 0xffffffffu);
+  EXPECT_EQ(state.seed_hi, 0xffffffffu);
+  EXPECT_EQ(state.offset, 0xffffffffu);
+}
+
+}  // namespace
+}  // namespace crossflash
