@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/half.h"
+#include "vulkan/device.h"
 #include "vulkan/kernels.h"
 
 namespace crossflash::vulkan {
@@ -170,9 +171,11 @@ class Recorder : public Sink {
   Status status_;
 };
 
-Status Runner::create(Context& context, Pipelines& pipelines, Transfer& transfer, VulkanPlan plan,
-                      std::shared_ptr<Buffer> workspace, std::unique_ptr<Plan>* out) {
-  std::unique_ptr<Runner> runner(new Runner(context, std::move(plan), std::move(workspace)));
+Status Runner::create(Context& context, const VulkanDevice& device, Pipelines& pipelines,
+                      Transfer& transfer, VulkanPlan plan, std::shared_ptr<Buffer> workspace,
+                      std::unique_ptr<Plan>* out) {
+  std::unique_ptr<Runner> runner(
+      new Runner(context, device, std::move(plan), std::move(workspace)));
   CROSSFLASH_TRY(runner->compile(pipelines));
   CROSSFLASH_TRY(runner->upload_blocks(transfer));
   for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -221,7 +224,20 @@ Status Runner::upload_blocks(Transfer& transfer) {
   return {};
 }
 
+Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
+  const std::size_t used =
+      pass == Pass::forward ? static_cast<std::size_t>(TensorId::grad_o) : kTensorCount;
+  for (std::size_t n = 0; n < used; ++n) {
+    const Tensor& tensor = plan_.problem.tensors[n];
+    CROSSFLASH_TRY(device_.check_stretch(
+        kTensorNames[n], args.buffers[n],
+        static_cast<std::uint64_t>(tensor.extent()) * dtype_size(tensor.dtype)));
+  }
+  return device_.check_stretch("workspace", args.workspace, plan_.workspace(pass));
+}
+
 Status Runner::run(Pass pass, const RunArgs& args) {
+  CROSSFLASH_TRY(check_buffers(pass, args));
   const Problem& p = plan_.problem;
   if (p.batch == 0 || (p.seq_q == 0 && (pass == Pass::forward || p.seq_k == 0))) return {};
   crossflash_buffer workspace = args.workspace;

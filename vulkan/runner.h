@@ -9,17 +9,20 @@
 #include "vulkan/buffer.h"
 #include "vulkan/pipeline.h"
 #include "vulkan/plan.h"
-#include "vulkan/recording.h"
+#include "vulkan/recording_pool.h"
 #include "vulkan/transfer.h"
 
 namespace crossflash::vulkan {
+
+class VulkanDevice;
 
 class Runner : public Plan {
  public:
   // `workspace` has at least the plan's bytes; it serves the runs that bring none. Runs on the
   // queue are ordered, so that all plans of a device may share it.
-  static Status create(Context& context, Pipelines& pipelines, Transfer& transfer, VulkanPlan plan,
-                       std::shared_ptr<Buffer> workspace, std::unique_ptr<Plan>* out);
+  static Status create(Context& context, const VulkanDevice& device, Pipelines& pipelines,
+                       Transfer& transfer, VulkanPlan plan, std::shared_ptr<Buffer> workspace,
+                       std::unique_ptr<Plan>* out);
 
   std::uint64_t workspace_bytes(Pass pass) const override { return plan_.workspace(pass); }
   const std::string& describe() const override { return plan_.describe; }
@@ -27,12 +30,18 @@ class Runner : public Plan {
 
  private:
   friend class Recorder;
-  Runner(Context& context, VulkanPlan plan, std::shared_ptr<Buffer> workspace)
-      : context_(context), plan_(std::move(plan)), workspace_(std::move(workspace)) {}
+  Runner(Context& context, const VulkanDevice& device, VulkanPlan plan,
+         std::shared_ptr<Buffer> workspace)
+      : context_(context),
+        device_(device),
+        plan_(std::move(plan)),
+        workspace_(std::move(workspace)) {}
+  Status check_buffers(Pass pass, const RunArgs& args) const;
   Status compile(Pipelines& pipelines);
   Status upload_blocks(Transfer& transfer);
 
   Context& context_;
+  const VulkanDevice& device_;
   const VulkanPlan plan_;
   std::shared_ptr<Buffer> workspace_;
   std::unique_ptr<Buffer> blocks_;  // a parameter block for each kernel
