@@ -58,6 +58,20 @@ TEST(VulkanLimits, PretendedLimitsHoldToo) {
   EXPECT_EQ(session.run().code(), CROSSFLASH_INVALID);
 }
 
+TEST(VulkanLimits, ThreadsShareAPlan) {
+  for (const bool lazy : {false, true}) {
+    Driver driver;
+    driver.devices = {roomy_device()};
+    driver.lazy = lazy;
+    Session session;
+    session.threads = 4;
+    for (const char* variant : {"direct", "staged"}) {
+      session.variant = variant;
+      expect_clean(driver, session);
+    }
+  }
+}
+
 TEST(VulkanLimits, MemoryThatIsNotThereIsSaid) {
   Driver driver;
   driver.devices[0].memory = 1u << 20;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tests/device/vulkan_session.h"
 
+#include <deque>
 #include <numeric>
+#include <thread>
 
 #include "common/half.h"
 #include "vulkan/backend.h"
@@ -56,6 +58,26 @@ Status check_copies(Device& device, crossflash_buffer buffer, std::uint64_t byte
   return {};
 }
 
+// What one thread does with the plan.
+Status use(Device& device, Plan& plan, const Problem& problem, Buffers& buffers) {
+  RunArgs args;
+  for (std::size_t n = 0; n < kTensorCount; ++n) {
+    const Tensor& tensor = problem.tensors[n];
+    const std::uint64_t bytes =
+        static_cast<std::uint64_t>(tensor.extent()) * dtype_size(tensor.dtype);
+    CROSSFLASH_TRY(buffers.add(bytes, &args.buffers[n]));
+    if (n == 0) CROSSFLASH_TRY(check_copies(device, args.buffers[n], bytes));
+  }
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    CROSSFLASH_TRY(plan.run(Pass::forward, args));
+    CROSSFLASH_TRY(plan.run(Pass::backward, args));
+  }
+  CROSSFLASH_TRY(device.wait());
+  std::vector<std::byte> blob;
+  CROSSFLASH_TRY(device.save_cache(&blob));
+  return device.load_cache(blob);
+}
+
 }  // namespace
 
 Status Session::run() const {
@@ -68,27 +90,19 @@ Status Session::run() const {
   Problem problem;
   CROSSFLASH_TRY(check_session_problem(*this, &problem));
   CROSSFLASH_TRY(device->supports(problem));
-
-  Buffers buffers(*device);
+  std::deque<Buffers> buffers;
   std::unique_ptr<Plan> plan;
   CROSSFLASH_TRY(device->plan(problem, &plan));
   describe = plan->describe();
-  RunArgs args;
-  for (std::size_t n = 0; n < kTensorCount; ++n) {
-    const Tensor& tensor = problem.tensors[n];
-    const std::uint64_t bytes =
-        static_cast<std::uint64_t>(tensor.extent()) * dtype_size(tensor.dtype);
-    CROSSFLASH_TRY(buffers.add(bytes, &args.buffers[n]));
-    if (n == 0) CROSSFLASH_TRY(check_copies(*device, args.buffers[n], bytes));
-  }
-  for (int repeat = 0; repeat < 3; ++repeat) {
-    CROSSFLASH_TRY(plan->run(Pass::forward, args));
-    CROSSFLASH_TRY(plan->run(Pass::backward, args));
-  }
-  CROSSFLASH_TRY(device->wait());
-  std::vector<std::byte> blob;
-  CROSSFLASH_TRY(device->save_cache(&blob));
-  CROSSFLASH_TRY(device->load_cache(blob));
+
+  std::vector<Status> statuses(static_cast<std::size_t>(threads));
+  const auto work = [&](std::size_t n) { statuses[n] = use(*device, *plan, problem, buffers[n]); };
+  for (std::size_t n = 0; n < statuses.size(); ++n) buffers.emplace_back(*device);
+  std::vector<std::thread> others;
+  for (std::size_t n = 1; n < statuses.size(); ++n) others.emplace_back(work, n);
+  work(0);
+  for (std::thread& other : others) other.join();
+  for (const Status& status : statuses) CROSSFLASH_TRY(status);
   calls = Driver::current().calls.size();
   return {};
 }

@@ -15,9 +15,7 @@ struct Session {
   std::int64_t batch = 2, seq_q = 40, seq_k = 56;
   crossflash_dtype dtype = CROSSFLASH_F16;
 
-  // Sessions are told apart by nothing but these; several may run at once, or `threads` of one
-  // session that share its plan, each with buffers of its own.
-  int threads = 1;
+  int threads = 1;  // share device and plan, each with buffers of its own
 
   // Ends at the first failure; whatever happened, everything is destroyed when it returns.
   Status run() const;
