@@ -16,7 +16,9 @@
 
 #include "crossflash/crossflash.h"
 
+// The inline namespace keeps these classes apart from the library's inner ones of the same names.
 namespace crossflash {
+inline namespace v0 {
 
 // What a call that did not return CROSSFLASH_OK throws.
 class Error : public std::runtime_error {
@@ -176,4 +178,5 @@ class Plan {
   std::unique_ptr<crossflash_plan, Destroy> plan_;
 };
 
+}  // namespace v0
 }  // namespace crossflash
