@@ -1,53 +1,23 @@
 // SPDX-License-Identifier: MIT
-// half.h: f16 and bf16 on the host: conversion to and from f32, to nearest even; and `round_to`,
-// what a number becomes when it passes through a type.
+// half.h: tensors' elements on the host: the conversions of shared/half.h by type, element access in
+// an array of any type, and `round_to`, what a number becomes when it passes through a type.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
+#include "common/shared/half.h"
 #include "crossflash/crossflash.h"
 
 namespace crossflash {
 
-inline float f16_to_f32(std::uint16_t h) {
-  const std::uint32_t sign = (h & 0x8000u) << 16;
-  const std::uint32_t exponent = (h >> 10) & 0x1fu;
-  const std::uint32_t mantissa = h & 0x3ffu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24, exact in f32
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
-}
-
+inline float f16_to_f32(std::uint16_t h) { return shared::cf_f16_decode(h); }
 inline std::uint16_t f32_to_f16(float f) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(f);
-  const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  const auto with_sign = [sign](std::uint32_t h) { return static_cast<std::uint16_t>(sign | h); };
-  if (magnitude > 0x7f800000u) return with_sign(0x7e00u);   // NaN
-  if (magnitude >= 0x477ff000u) return with_sign(0x7c00u);  // rounds to 65536 or more: infinity
-  if (magnitude < 0x38800000u) {                            // below 2^-14: subnormal
-    // Adding 0.5 puts 2^-24 at the last mantissa bit, and the addition rounds to nearest even.
-    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return with_sign(std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u);
-  }
-  const std::uint32_t odd = (magnitude >> 13) & 1u;
-  return with_sign((magnitude - 0x38000000u + 0xfffu + odd) >> 13);
+  return static_cast<std::uint16_t>(shared::cf_f16_encode(f));
 }
-
-inline float bf16_to_f32(std::uint16_t h) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(h) << 16);
-}
-
+inline float bf16_to_f32(std::uint16_t h) { return shared::cf_bf16_decode(h); }
 inline std::uint16_t f32_to_bf16(float f) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(f);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);
-  return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  return static_cast<std::uint16_t>(shared::cf_bf16_encode(f));
 }
 
 inline std::size_t dtype_size(crossflash_dtype dtype) { return dtype == CROSSFLASH_F32 ? 4 : 2; }

@@ -133,7 +133,8 @@ struct cf_copy {
 #define CF_SPEC_STRIP 6         // rows that are staged at a time when accumulating
 #define CF_SPEC_WIDTH_A 7       // columns of one thread in the first accumulator (O, dQ, dK)
 #define CF_SPEC_WIDTH_B 8       // and in the second (dV)
-#define CF_SPEC_SCATTER 9       // copy.comp: 0 tensor to arena, 1 arena to tensor
+#define CF_SPEC_PANEL 9         // floats of the staging area in shared memory
+#define CF_SPEC_SCATTER 2       // copy.comp: 0 tensor to arena, 1 arena to tensor
 
 #ifndef CF_GLSL
 static_assert(sizeof(cf_problem) == 3 * 16 + 9 * 16, "std140: a multiple of 16 without holes");

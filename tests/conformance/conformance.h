@@ -6,9 +6,10 @@
 // type, max|out - exact| <= factor * max|plain - exact| + floor; factor 2 for o and lse, 3 for
 // gradients; floor is the rounding of the type (see compare.h). Every output holds NaN before the
 // call, guard words lie before and behind it and in the gaps of its strides, and input gaps and
-// tails hold NaN.
+// tails hold NaN. Every pass runs twice and must give the same bits (execute.h).
 #pragma once
 
+#include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
@@ -29,10 +30,10 @@ struct TensorReport {
 
 struct Report {
   Verdict verdict = Verdict::failed;
-  std::string reason;    // why it failed or is unsupported
+  std::string reason;    // why it failed or is unsupported; ends with the case line, ready to paste
   std::string describe;  // the plan's
   std::vector<TensorReport> tensors;
-  std::uint64_t workspace = 0;
+  std::uint64_t workspace = 0;  // bytes, of the pass that needs most
 };
 
 // Never throws for what the device does wrong; that is a failed report.

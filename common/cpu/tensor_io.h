@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// tensor_io.h: rows of the user's tensors, of any type and with 64-bit strides, to and from tiles
+// of f32. A tile is row-major and dense; rows and heads that were not asked for are not touched.
+#pragma once
+
+#include <cstdint>
+
+#include "common/half.h"
+#include "common/problem.h"
+
+namespace crossflash::cpu {
+
+// A tensor in host memory.
+struct HostTensor {
+  const Tensor* tensor;
+  std::byte* data;
+
+  std::byte* row(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    const Strides& s = tensor->strides;
+    const std::int64_t element = b * s.batch + h * s.head + i * s.seq;
+    return data + element * static_cast<std::int64_t>(dtype_size(tensor->dtype));
+  }
+};
+
+// Rows [begin, end) of a head; `tile` is (end - begin, width).
+inline void load_rows(const HostTensor& from, std::int64_t b, std::int64_t h, int begin, int end,
+                      float* tile) {
+  const auto width = static_cast<std::size_t>(from.tensor->width);
+  for (int i = begin; i < end; ++i, tile += width) {
+    const std::byte* row = from.row(b, h, i);
+    switch (from.tensor->dtype) {  // once for a row, so that the loops inside stay free of it
+      case CROSSFLASH_F32:
+        std::memcpy(tile, row, width * sizeof(float));
+        break;
+      case CROSSFLASH_F16:
+        for (std::size_t c = 0; c < width; ++c) tile[c] = load_element(CROSSFLASH_F16, row, c);
+        break;
+      case CROSSFLASH_BF16:
+        for (std::size_t c = 0; c < width; ++c) tile[c] = load_element(CROSSFLASH_BF16, row, c);
+        break;
+    }
+  }
+}
+
+inline void store_rows(const float* tile, const HostTensor& to, std::int64_t b, std::int64_t h,
+                       int begin, int end) {
+  const auto width = static_cast<std::size_t>(to.tensor->width);
+  for (int i = begin; i < end; ++i, tile += width) {
+    std::byte* row = to.row(b, h, i);
+    for (std::size_t c = 0; c < width; ++c) store_element(to.tensor->dtype, row, c, tile[c]);
+  }
+}
+
+// `columns` is (width, stride): row r of the tile becomes column r.
+inline void transpose(const float* tile, int rows, int width, int stride, float* columns) {
+  for (int c = 0; c < width; ++c)
+    for (int r = 0; r < rows; ++r)
+      columns[static_cast<std::ptrdiff_t>(c) * stride + r] =
+          tile[static_cast<std::ptrdiff_t>(r) * width + c];
+}
+
+}  // namespace crossflash::cpu

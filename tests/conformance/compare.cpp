@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "tests/conformance/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/conformance/memory.h"
+
+namespace crossflash::conformance {
+namespace {
+
+constexpr double kFactorForward = 2;
+constexpr double kFactorGradient = 3;
+
+// Half the distance between the numbers of a type with `bits` bits of mantissa at `value`.
+double half_ulp(double value, int bits, int lowest_exponent) {
+  const int exponent = value > 0 ? std::max(std::ilogb(value), lowest_exponent) : lowest_exponent;
+  return std::ldexp(1.0, exponent - bits - 1);
+}
+
+// 0 if both are the same number, the same infinity included; NaN if either is NaN.
+double distance(double a, double b) { return a == b ? 0 : std::abs(a - b); }
+
+}  // namespace
+
+double rounding_floor(crossflash_dtype dtype, double largest) {
+  const double f32 = 4 * std::ldexp(largest, -23) + 0x1p-126;
+  switch (dtype) {
+    case CROSSFLASH_F16:
+      return half_ulp(largest, 10, -14) + f32;
+    case CROSSFLASH_BF16:
+      return half_ulp(largest, 7, -126) + f32;
+    default:
+      return f32;
+  }
+}
+
+Judgement judge_tensor(TensorId id, const Tensor& tensor, std::span<const float> out,
+                       std::span<const double> exact, std::span<const double> plain) {
+  Judgement j;
+  j.report.name = kTensorNames[static_cast<std::size_t>(id)];
+  if (out.size() != exact.size() || plain.size() != exact.size()) {
+    j.failure = fmt::format("{} has {} elements, the reference {} and the plain computation {}",
+                            j.report.name, out.size(), exact.size(), plain.size());
+    return j;
+  }
+  double largest = 0;
+  for (std::size_t n = 0; n < exact.size(); ++n) {
+    if (std::isfinite(exact[n])) largest = std::max(largest, std::abs(exact[n]));
+    // Where the plain computation is not even finite it is no yardstick.
+    const double plain_error = distance(plain[n], exact[n]);
+    if (std::isfinite(plain_error))
+      j.report.plain_error = std::max(j.report.plain_error, plain_error);
+  }
+  const double factor = id >= TensorId::grad_o ? kFactorGradient : kFactorForward;
+  j.report.tolerance = factor * j.report.plain_error + rounding_floor(tensor.dtype, largest);
+
+  std::size_t wrong = 0, first = 0;
+  for (std::size_t n = 0; n < exact.size(); ++n) {
+    const double error = distance(out[n], exact[n]);
+    if (!(error <= j.report.error) && !std::isnan(j.report.error)) j.report.error = error;
+    if (!(error <= j.report.tolerance) && wrong++ == 0) first = n;
+  }
+  if (wrong > 0)
+    j.failure = fmt::format(
+        "{} {} is {:.9g}, should be {:.9g} within {:.3g} (error of the plain computation {:.3g}); "
+        "{} of "
+        "{} elements are wrong",
+        j.report.name, coordinates(id, tensor, first), out[first], exact[first], j.report.tolerance,
+        j.report.plain_error, wrong, exact.size());
+  return j;
+}
+
+}  // namespace crossflash::conformance

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "tests/conformance/conformance.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "tests/conformance/compare.h"
+#include "tests/conformance/execute.h"
+
+namespace crossflash::conformance {
+namespace {
+
+// "" or why the results are wrong, with a report for each tensor.
+std::string judge(const Execution& execution, const Results& results,
+                  std::vector<TensorReport>* reports) {
+  Problem problem;
+  const Status status = check_problem(execution.problem, &problem);
+  if (!status.ok()) return status.text();
+  const auto exact = reference::exact_attention(problem, execution.inputs);
+  const auto plain = reference::plain_attention(problem, execution.inputs);
+  std::string failures;
+  const auto tensor = [&](TensorId id, const std::vector<float>& out, const std::vector<double>& e,
+                          const std::vector<double>& p) {
+    const Judgement j = judge_tensor(id, execution.arrangement.place(id).view.tensor, out, e, p);
+    reports->push_back(j.report);
+    if (!j.failure.empty()) failures += (failures.empty() ? "" : "\n") + j.failure;
+  };
+  if (problem.forward) {
+    tensor(TensorId::o, results.o, exact.o, plain.o);
+    tensor(TensorId::lse, results.lse, exact.lse, plain.lse);
+  }
+  if (problem.backward) {
+    tensor(TensorId::grad_q, results.grad_q, exact.grad_q, plain.grad_q);
+    tensor(TensorId::grad_k, results.grad_k, exact.grad_k, plain.grad_k);
+    tensor(TensorId::grad_v, results.grad_v, exact.grad_v, plain.grad_v);
+  }
+  return failures;
+}
+
+void run(const Case& c, const Device& device, Report* report) {
+  crossflash_problem problem = c.problem;
+  apply_layout(c.layout, &problem);
+  if (const auto refused = refusal(device, problem)) {
+    report->reason = refused->text();
+    // Only a valid request can be unsupported; anything else is a bad case line.
+    if (refused->code() == CROSSFLASH_UNSUPPORTED) report->verdict = Verdict::unsupported;
+    return;
+  }
+  Execution execution;
+  const Status status = make_execution(c, &execution);
+  if (!status.ok()) {
+    report->reason = status.text();
+    return;
+  }
+  const Results results = execute(device, execution);
+  report->describe = results.describe;
+  report->workspace = results.workspace;
+  report->reason = judge(execution, results, &report->tensors);
+  if (report->reason.empty()) report->verdict = Verdict::passed;
+}
+
+}  // namespace
+
+Report run_case(const Case& c, const Device& device) {
+  Report report;
+  try {
+    run(c, device, &report);
+  } catch (const std::exception& e) {
+    report.verdict = Verdict::failed;
+    report.reason = e.what();
+  }
+  if (report.verdict != Verdict::passed)
+    report.reason = fmt::format("{}\n  case: {}", report.reason, format_case(c));
+  return report;
+}
+
+}  // namespace crossflash::conformance

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "vulkan/plan.h"
+
+#include <algorithm>
+
+#include "common/half.h"
+
+namespace crossflash::vulkan {
+namespace {
+
+TileRequest tile_request(KernelId id, const VulkanPlan& plan) {
+  const Problem& p = plan.problem;
+  const Box& box = plan.kernel(id).box;
+  const auto d = static_cast<std::uint32_t>(p.d), d_v = static_cast<std::uint32_t>(p.d_v);
+  switch (id) {
+    case KernelId::forward: return {d, d_v, 0, 1, box.queries, box.keys};
+    case KernelId::backward_dkv: return {d + d_v, d, d_v, 2, box.keys, box.queries};
+    case KernelId::backward_dq: return {d + d_v, d, 0, 2, box.queries, box.keys};
+    case KernelId::backward_dot: break;
+  }
+  return {};
+}
+
+std::int64_t tiles(std::int64_t rows, std::uint32_t tile_rows) {
+  return std::max<std::int64_t>((rows + tile_rows - 1) / tile_rows, 1);
+}
+
+std::string describe(const VulkanPlan& plan, const std::string& why) {
+  const Problem& p = plan.problem;
+  std::string text = fmt::format("vulkan {} {}:", plan.staged ? "staged" : "direct", dtype_name(p.dtype));
+  const auto add = [&](KernelId id) {
+    const Tile& t = plan.kernel(id).tile;
+    text += fmt::format(" {} {} ({} threads, {:.1f} KiB shared),", kKernelNames[std::size_t(id)],
+                        t.describe(), t.threads, static_cast<double>(t.shared_bytes()) / 1024);
+  };
+  if (p.forward) add(KernelId::forward);
+  if (p.backward) {
+    add(KernelId::backward_dkv);
+    add(KernelId::backward_dq);
+  }
+  return text + " f32 sums; " + why;
+}
+
+}  // namespace
+
+Status choose_kernel_tile(KernelId id, VulkanPlan* plan) {
+  KernelPlan& kernel = plan->kernel(id);
+  if (id == KernelId::backward_dot) {  // a row for each invocation, no tile
+    kernel.tile.threads = std::min(plan->caps.invocations, 128u);
+    kernel.tile.thread_cols = kernel.tile.rows = kernel.tile.cols = kernel.tile.depth =
+        kernel.tile.strip = 1;
+  } else {
+    const auto tile = choose_tile(tile_request(id, *plan), plan->caps);
+    if (!tile)
+      return unsupported("shared memory is {} bytes; the {} kernel needs more for d {} and d_v {}",
+                         plan->caps.shared_bytes, kKernelNames[std::size_t(id)], plan->problem.d,
+                         plan->problem.d_v);
+    kernel.tile = *tile;
+  }
+  return {};
+}
+
+double flops_per_loop_element(KernelId id, const Problem& p, const Tile& tile) {
+  const double rows = tile.tile_rows();
+  const auto d = static_cast<double>(p.d), d_v = static_cast<double>(p.d_v);
+  switch (id) {
+    case KernelId::forward: return 2 * rows * (d + d_v);
+    case KernelId::backward_dkv: return 4 * rows * (d + d_v);
+    case KernelId::backward_dq: return 2 * rows * (2 * d + d_v);
+    case KernelId::backward_dot: break;
+  }
+  return 2 * rows * d_v;  // for the whole row
+}
+
+shared::cf_problem make_block(const Problem& p) {
+  shared::cf_problem block{};
+  block.visibility = p.visibility;
+  block.score = p.score;
+  block.heads_q = static_cast<shared::uint>(p.heads_q);
+  block.group = static_cast<shared::uint>(p.group());
+  block.seq_q = static_cast<int>(p.seq_q);
+  return block;
+}
+
+void emit_groups(const VulkanPlan& plan, KernelId id, const shared::cf_slice& slice,
+                 std::int64_t batches, Sink& sink) {
+  const KernelPlan& kernel = plan.kernel(id);
+  const bool over_keys = id == KernelId::backward_dkv;
+  const std::int64_t rows =
+      over_keys ? slice.key_end - slice.key_begin : slice.query_end - slice.query_begin;
+  const std::uint32_t tile_rows =
+      id == KernelId::backward_dot ? kernel.tile.threads : kernel.tile.tile_rows();
+  const std::int64_t total = batches * slice.heads * (over_keys ? 1 : slice.group_count) *
+                             tiles(rows, tile_rows);
+  const double affordable = plan.caps.flops_per_dispatch / std::max(kernel.flops_per_group, 1.0);
+  const auto step = static_cast<std::int64_t>(
+      std::clamp(affordable, 1.0, static_cast<double>(plan.caps.groups)));
+  for (std::int64_t first = 0; first < total; first += step) {
+    ComputeStep compute{id, slice, static_cast<std::uint32_t>(std::min(step, total - first)), 0};
+    compute.slice.first_group = static_cast<shared::uint>(first);
+    compute.flops = kernel.flops_per_group * compute.groups;
+    sink.compute(compute);
+  }
+}
+
+Status make_plan(const Problem& problem, const Caps& caps, const std::string& variant,
+                 VulkanPlan* out) {
+  std::string reasons;
+  for (const char* name : kVariants) {
+    if (!variant.empty() && variant != name) continue;
+    VulkanPlan plan;
+    plan.problem = problem;
+    plan.caps = caps;
+    plan.staged = name == std::string("staged");
+    const Status status = plan.staged ? plan_staged(&plan) : plan_direct(&plan);
+    if (status.ok()) {
+      plan.describe = describe(plan, reasons.empty() ? "the variant listed first" : reasons);
+      *out = std::move(plan);
+      return {};
+    }
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "not " : ", not ", name, status.text());
+  }
+  if (reasons.empty()) return unsupported("variant is \"{}\"; vulkan has direct and staged", variant);
+  return unsupported("{}", reasons);
+}
+
+void emit_steps(const VulkanPlan& plan, Pass pass, Sink& sink) {
+  plan.staged ? emit_staged(plan, pass, sink) : emit_direct(plan, pass, sink);
+}
+
+}  // namespace crossflash::vulkan

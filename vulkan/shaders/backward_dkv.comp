@@ -1,0 +1,102 @@
+#version 450
+// SPDX-License-Identifier: MIT
+// backward_dkv.comp: dK and dV: a workgroup owns a tile of keys, which are the rows of its tiles, and
+// walks over the query heads of the group and the queries that see it (FlashAttention, Algorithm 4
+// with the key loop outside). No atomics: each sum has one owner and one order. Long query loops
+// are cut into dispatches that hand (dK, dV) on through the state.
+#extension GL_GOOGLE_include_directive : require
+#include "lib/io.glsl"
+#include "lib/tile.glsl"
+#include "lib/item.glsl"
+#include "lib/gradient.glsl"
+
+CF_READS(q, CF_BIND_Q)
+CF_READS(k, CF_BIND_K)
+CF_READS(v, CF_BIND_V)
+CF_READS(grad_o, CF_BIND_GRAD_O)
+CF_READS_F32(lse, CF_BIND_LSE)
+CF_WRITES(grad_k, CF_BIND_GRAD_K)
+CF_WRITES(grad_v, CF_BIND_GRAD_V)
+
+void main() {
+  const Item w = find_item(slice.key_begin, slice.key_end, 1, BR);
+  const int j0 = w.tile_begin;
+  const int rows = min(int(BR), slice.key_end - j0);  // keys of this tile
+  const uint k0 = key_element(problem.k, slice.base_k, w, j0 - slice.key_begin);
+  const uint v0 = key_element(problem.v, slice.base_v, w, j0 - slice.key_begin);
+  const uint state_pitch = problem.k.width + problem.v.width;
+  const uint state = slice.base_state + w.row * state_pitch;
+
+  float dk[ROWS * WIDTH_A];
+  float dv[ROWS * WIDTH_B];
+  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) dk[x] = 0.0;
+  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_B; ++x) dv[x] = 0.0;
+  if ((slice.carry & CF_CARRY_IN) != 0) {
+    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.k.width, row, column, n)
+      dk[n] = work[state + row * state_pitch + column];
+    FOR_EACH_ACCUMULATOR(WIDTH_B, rows, problem.v.width, row, column, n)
+      dv[n] = work[state + row * state_pitch + problem.k.width + column];
+  }
+
+  const int query_begin =
+      max(slice.query_begin, cf_queries_begin(problem.visibility, j0, problem.seq_q));
+  const int query_end =
+      min(slice.query_end, cf_queries_end(problem.visibility, j0 + rows, problem.seq_q));
+  for (uint member = 0; member < slice.group_count; ++member) {
+    const uint bh = flat_head(w, member);
+    for (int i0 = query_begin; i0 < query_end; i0 += int(BC)) {
+      const int columns = min(int(BC), query_end - i0);  // queries of this tile
+      const int at = i0 - slice.query_begin;
+      const uint q0 = query_element(problem.q, slice.base_q, w, member, at);
+      const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, member, at);
+      const uint lse0 = query_element(problem.lse, slice.base_lse, w, member, at);
+      const uint delta0 = query_element(problem.lse, slice.base_delta, w, member, at);
+
+      float s[SCORES];
+      float ds[SCORES];
+      PRODUCT(s, load_k, k0, problem.k.seq, 0, rows, load_q, q0, problem.q.seq, 0, columns,
+              problem.k.width)  // S^T = K Q^T
+      PRODUCT(ds, load_v, v0, problem.v.seq, 0, rows, load_grad_o, grad_o0, problem.grad_o.seq, 0,
+              columns, problem.v.width)  // dP^T = V dO^T
+
+      [[unroll]] for (uint c = 0; c < COLS; ++c) {
+        const uint column = first_col() + c;
+        const int i = i0 + int(column);
+        const bool inside = int(column) < columns;
+        const float lse = inside ? load_lse(lse0 + column * problem.lse.seq) : cf_neg_inf();
+        const float D = inside ? work[delta0 + column * problem.lse.seq] : 0.0;
+        const uvec4 block = dropout_block(bh, uint(i), uint(j0) + first_row());
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+          const uint n = r * COLS + c;
+          const int j = j0 + int(first_row() + r);
+          const bool seen = inside && j < slice.key_end && cf_visible(problem.visibility, i, j);
+          const float p =
+              seen ? cf_probability(cf_score_value(problem.score, s[n]), lse) : 0.0;
+          const float z = dropout_factor(block, uint(j));
+          ds[n] = raw_gradient(s[n], p, z, ds[n], D);
+          s[n] = p * z;
+        }
+      }
+      share_weights(s);
+      ACCUMULATE(dv, WIDTH_B, load_grad_o, grad_o0, problem.grad_o.seq, 0, columns,
+                 problem.v.width)  // dV += (P z)^T dO
+      share_weights(ds);
+      ACCUMULATE(dk, WIDTH_A, load_q, q0, problem.q.seq, 0, columns,
+                 problem.k.width)  // dK += dS^T Q
+    }
+  }
+
+  if ((slice.carry & CF_CARRY_OUT) != 0) {
+    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.k.width, row, column, n)
+      work[state + row * state_pitch + column] = dk[n];
+    FOR_EACH_ACCUMULATOR(WIDTH_B, rows, problem.v.width, row, column, n)
+      work[state + row * state_pitch + problem.k.width + column] = dv[n];
+    return;
+  }
+  const uint grad_k0 = key_element(problem.grad_k, slice.base_grad_k, w, j0 - slice.key_begin);
+  const uint grad_v0 = key_element(problem.grad_v, slice.base_grad_v, w, j0 - slice.key_begin);
+  FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.k.width, row, column, n)
+    store_grad_k(grad_k0 + row * problem.grad_k.seq + column, dk[n]);
+  FOR_EACH_ACCUMULATOR(WIDTH_B, rows, problem.v.width, row, column, n)
+    store_grad_v(grad_v0 + row * problem.grad_v.seq + column, dv[n]);
+}

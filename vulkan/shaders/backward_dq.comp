@@ -1,0 +1,85 @@
+#version 450
+// SPDX-License-Identifier: MIT
+// backward_dq.comp: dQ: a workgroup owns a tile of queries and walks over the keys they see
+// (FlashAttention, Algorithm 4 with FlashAttention-2's loop order). Long key loops are cut into
+// dispatches that hand dQ on through the state.
+#extension GL_GOOGLE_include_directive : require
+#include "lib/io.glsl"
+#include "lib/tile.glsl"
+#include "lib/item.glsl"
+#include "lib/gradient.glsl"
+
+CF_READS(q, CF_BIND_Q)
+CF_READS(k, CF_BIND_K)
+CF_READS(v, CF_BIND_V)
+CF_READS(grad_o, CF_BIND_GRAD_O)
+CF_READS_F32(lse, CF_BIND_LSE)
+CF_WRITES(grad_q, CF_BIND_GRAD_Q)
+
+void main() {
+  const Item w = find_item(slice.query_begin, slice.query_end, slice.group_count, BR);
+  const int i0 = w.tile_begin;
+  const int rows = min(int(BR), slice.query_end - i0);  // queries of this tile
+  const uint bh = flat_head(w, w.member);
+  const int at = i0 - slice.query_begin;
+  const uint q0 = query_element(problem.q, slice.base_q, w, w.member, at);
+  const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, w.member, at);
+  const uint lse0 = query_element(problem.lse, slice.base_lse, w, w.member, at);
+  const uint delta0 = query_element(problem.lse, slice.base_delta, w, w.member, at);
+  const uint state = slice.base_state + w.row * problem.q.width;
+
+  float lse[ROWS];
+  float D[ROWS];
+  [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+    const uint row = first_row() + r;
+    const bool inside = int(row) < rows;
+    lse[r] = inside ? load_lse(lse0 + row * problem.lse.seq) : cf_neg_inf();
+    D[r] = inside ? work[delta0 + row * problem.lse.seq] : 0.0;
+  }
+  float dq[ROWS * WIDTH_A];
+  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) dq[x] = 0.0;
+  if ((slice.carry & CF_CARRY_IN) != 0) {
+    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.q.width, row, column, n)
+      dq[n] = work[state + row * problem.q.width + column];
+  }
+
+  const int key_begin = max(slice.key_begin, cf_keys_begin(problem.visibility, i0));
+  const int key_end = min(slice.key_end, cf_keys_end(problem.visibility, i0 + rows));
+  // Tiles start at whole blocks of dropout's draws.
+  for (int j0 = key_begin & ~int(CF_DROPOUT_KEYS - 1); j0 < key_end; j0 += int(BC)) {
+    const int from = key_begin - j0;  // keys of this tile: [from, to)
+    const int to = key_end - j0;
+    const uint k0 = key_element(problem.k, slice.base_k, w, j0 - slice.key_begin);
+    const uint v0 = key_element(problem.v, slice.base_v, w, j0 - slice.key_begin);
+
+    float s[SCORES];
+    float ds[SCORES];
+    PRODUCT(s, load_q, q0, problem.q.seq, 0, rows, load_k, k0, problem.k.seq, from, to,
+            problem.q.width)  // S = Q K^T
+    PRODUCT(ds, load_grad_o, grad_o0, problem.grad_o.seq, 0, rows, load_v, v0, problem.v.seq, from,
+            to, problem.v.width)  // dP = dO V^T
+
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+      const int i = i0 + int(first_row() + r);
+      const uvec4 block = dropout_block(bh, uint(i), uint(j0) + first_col());
+      [[unroll]] for (uint c = 0; c < COLS; ++c) {
+        const uint n = r * COLS + c;
+        const int j = j0 + int(first_col() + c);
+        const bool seen = j >= key_begin && j < key_end && cf_visible(problem.visibility, i, j);
+        const float p = seen ? cf_probability(cf_score_value(problem.score, s[n]), lse[r]) : 0.0;
+        ds[n] = raw_gradient(s[n], p, dropout_factor(block, uint(j)), ds[n], D[r]);
+      }
+    }
+    share_weights(ds);
+    ACCUMULATE(dq, WIDTH_A, load_k, k0, problem.k.seq, from, to, problem.q.width)  // dQ += dS K
+  }
+
+  if ((slice.carry & CF_CARRY_OUT) != 0) {
+    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.q.width, row, column, n)
+      work[state + row * problem.q.width + column] = dq[n];
+    return;
+  }
+  const uint grad_q0 = query_element(problem.grad_q, slice.base_grad_q, w, w.member, at);
+  FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.q.width, row, column, n)
+    store_grad_q(grad_q0 + row * problem.grad_q.seq + column, dq[n]);
+}

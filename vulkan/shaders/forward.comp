@@ -1,0 +1,148 @@
+#version 450
+// SPDX-License-Identifier: MIT
+// forward.comp: FlashAttention-2's forward: a workgroup owns a tile of queries and walks over the
+// keys with the online softmax (FlashAttention, Algorithm 2). O and its statistics stay in
+// registers. Long key loops are cut into dispatches that hand (o, m, l) on through the state.
+#extension GL_GOOGLE_include_directive : require
+#include "lib/io.glsl"
+#include "lib/tile.glsl"
+#include "lib/item.glsl"
+#include "../../common/shared/dropout.h"
+#include "../../common/shared/mask.h"
+#include "../../common/shared/score.h"
+#include "../../common/shared/softmax.h"
+
+CF_READS(q, CF_BIND_Q)
+CF_READS(k, CF_BIND_K)
+CF_READS(v, CF_BIND_V)
+CF_WRITES(o, CF_BIND_O)
+CF_WRITES_F32(lse, CF_BIND_LSE)
+
+float m[ROWS];            // row maximum
+float l[ROWS];            // this invocation's share of the row sum
+float o[ROWS * WIDTH_A];  // unnormalised output
+
+// The largest (or summed) x of each row over the invocations that share it.
+void reduce_rows(inout float x[ROWS], bool sum) {
+  barrier();
+  [[unroll]] for (uint r = 0; r < ROWS; ++r)
+    weights[(first_row() + r) * THREAD_COLS + thread_col()] = x[r];
+  barrier();
+  [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+    float y = weights[(first_row() + r) * THREAD_COLS];
+    for (uint c = 1; c < THREAD_COLS; ++c) {
+      const float other = weights[(first_row() + r) * THREAD_COLS + c];
+      y = sum ? y + other : cf_combine_max(y, other);
+    }
+    x[r] = y;
+  }
+}
+
+void main() {
+  const Item w = find_item(slice.query_begin, slice.query_end, slice.group_count, BR);
+  const int i0 = w.tile_begin;
+  const int rows = min(int(BR), slice.query_end - i0);  // queries of this tile
+  const uint bh = flat_head(w, w.member);
+  const uint q0 = query_element(problem.q, slice.base_q, w, w.member, i0 - slice.query_begin);
+  const uint state = slice.base_state + w.row * (problem.o.width + 2);
+  const uint state_pitch = problem.o.width + 2;  // o, m, l of one row
+
+  [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+    m[r] = cf_neg_inf();
+    l[r] = 0.0;
+  }
+  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) o[x] = 0.0;
+  if ((slice.carry & CF_CARRY_IN) != 0) {
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+      const uint row = first_row() + r;
+      if (int(row) < rows) {
+        m[r] = work[state + row * state_pitch + problem.o.width];
+        if (thread_col() == 0) l[r] = work[state + row * state_pitch + problem.o.width + 1];
+      }
+    }
+    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.o.width, row, column, n)
+      o[n] = work[state + row * state_pitch + column];
+  }
+
+  const int key_begin = max(slice.key_begin, cf_keys_begin(problem.visibility, i0));
+  const int key_end = min(slice.key_end, cf_keys_end(problem.visibility, i0 + rows));
+  // Tiles start at whole blocks of dropout's draws.
+  for (int j0 = key_begin & ~int(CF_DROPOUT_KEYS - 1); j0 < key_end; j0 += int(BC)) {
+    const int from = key_begin - j0;  // keys of this tile: [from, to)
+    const int to = key_end - j0;
+    const uint k0 = key_element(problem.k, slice.base_k, w, j0 - slice.key_begin);
+    const uint v0 = key_element(problem.v, slice.base_v, w, j0 - slice.key_begin);
+
+    float s[SCORES];
+    PRODUCT(s, load_q, q0, problem.q.seq, 0, rows, load_k, k0, problem.k.seq, from, to,
+            problem.q.width)  // S = Q K^T
+
+    const bool full = from <= 0 && to >= int(BC) &&
+                      cf_tile_full(problem.visibility, i0, i0 + rows, j0, j0 + int(BC));
+    float tile_max[ROWS];
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+      const int i = i0 + int(first_row() + r);
+      tile_max[r] = m[r];
+      [[unroll]] for (uint c = 0; c < COLS; ++c) {
+        const int j = j0 + int(first_col() + c);
+        const bool seen = full || (j >= key_begin && j < key_end && cf_visible(problem.visibility, i, j));
+        const uint n = r * COLS + c;
+        s[n] = seen ? cf_score_value(problem.score, s[n]) : cf_neg_inf();
+        tile_max[r] = cf_combine_max(tile_max[r], s[n]);
+      }
+    }
+    reduce_rows(tile_max, false);
+
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+      const float a = cf_rescale(m[r], tile_max[r]);
+      m[r] = tile_max[r];
+      l[r] *= a;
+      [[unroll]] for (uint x = 0; x < WIDTH_A; ++x) o[r * WIDTH_A + x] *= a;
+      [[unroll]] for (uint c = 0; c < COLS; ++c) {
+        const uint n = r * COLS + c;
+        s[n] = cf_weight(s[n], m[r]);
+        l[r] += s[n];
+      }
+    }
+    if ((problem.score.features & CF_DROPOUT) != 0) {
+      const uint j = uint(j0) + first_col();
+      [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+        const uvec4 block = cf_dropout_block(slice.dropout, bh, uint(i0) + first_row() + r,
+                                             j / CF_DROPOUT_KEYS);
+        [[unroll]] for (uint c = 0; c < COLS; ++c) {
+          const uint n = r * COLS + c;
+          s[n] = cf_dropout_keeps(slice.dropout, block, j + c) ? s[n] * problem.score.keep_scale : 0.0;
+        }
+      }
+    }
+    share_weights(s);
+    ACCUMULATE(o, WIDTH_A, load_v, v0, problem.v.seq, from, to, problem.v.width)  // O += P V
+  }
+
+  if ((slice.carry & CF_CARRY_OUT) != 0) {
+    reduce_rows(l, true);
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+      const uint row = first_row() + r;
+      if (int(row) < rows && thread_col() == 0) {
+        work[state + row * state_pitch + problem.o.width] = m[r];
+        work[state + row * state_pitch + problem.o.width + 1] = l[r];
+      }
+    }
+    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.o.width, row, column, n)
+      work[state + row * state_pitch + column] = o[n];
+    return;
+  }
+
+  reduce_rows(l, true);
+  const uint o0 = query_element(problem.o, slice.base_o, w, w.member, i0 - slice.query_begin);
+  const uint lse0 = query_element(problem.lse, slice.base_lse, w, w.member, i0 - slice.query_begin);
+  [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+    const uint row = first_row() + r;
+    if (int(row) < rows && thread_col() == 0)
+      store_lse(lse0 + row * problem.lse.seq, cf_lse(m[r], l[r]));
+    const float inverse = cf_inverse_sum(l[r]);
+    [[unroll]] for (uint x = 0; x < WIDTH_A; ++x) o[r * WIDTH_A + x] *= inverse;
+  }
+  FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.o.width, row, column, n)
+    store_o(o0 + row * problem.o.seq + column, o[n]);
+}

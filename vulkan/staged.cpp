@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT
+// staged.cpp: the variant that works in an arena. A box of the problem (batches, key heads, one query
+// head of each group, queries, keys) is gathered into one f32 buffer that fits a storage binding,
+// computed there, and its results are scattered back. The kernel's loop over keys or queries
+// becomes a loop over boxes, the state carrying the accumulators.
+//
+//   arena: for each tensor of the kernel [batches][heads][rows][width]
+#include <algorithm>
+#include <span>
+
+#include "common/half.h"
+#include "common/shared/mask.h"
+#include "vulkan/plan.h"
+
+namespace crossflash::vulkan {
+namespace {
+
+using shared::cf_slice;
+using shared::cf_tensor;
+using shared::uint;
+
+constexpr std::uint64_t kMaxArenaBytes = std::uint64_t{64} << 20;
+constexpr std::uint32_t kBindings = 2;  // a tensor's window and the arena
+
+// The tensors a kernel finds in its arena, and the words of one row of its state.
+struct Contents {
+  std::span<const TensorId> queries, keys;
+  bool delta;
+  std::int64_t state;
+  bool owns_keys;  // tiles are over keys, loops over queries
+};
+
+Contents contents_of(KernelId id, const Problem& p) {
+  using T = TensorId;
+  static constexpr T forward_q[] = {T::q, T::o, T::lse};
+  static constexpr T dkv_q[] = {T::q, T::grad_o, T::o, T::lse};
+  static constexpr T dq_q[] = {T::q, T::grad_o, T::o, T::lse, T::grad_q};
+  static constexpr T kv[] = {T::k, T::v};
+  static constexpr T dkv_k[] = {T::k, T::v, T::grad_k, T::grad_v};
+  if (id == KernelId::forward) return {forward_q, kv, false, p.d_v + 2, false};
+  if (id == KernelId::backward_dkv) return {dkv_q, dkv_k, true, p.d + p.d_v, true};
+  return {dq_q, kv, true, p.d, false};
+}
+
+cf_tensor* block_of(KernelPlan* kernel, TensorId id) {
+  shared::cf_problem& b = kernel->block;
+  cf_tensor* const all[kTensorCount] = {&b.q,      &b.k,      &b.v,      &b.o,     &b.lse,
+                                        &b.grad_o, &b.grad_q, &b.grad_k, &b.grad_v};
+  return all[static_cast<std::size_t>(id)];
+}
+
+std::int64_t row_words(const Problem& p, std::span<const TensorId> tensors) {
+  std::int64_t words = 0;
+  for (const TensorId id : tensors) words += p.tensor(id).width;
+  return words;
+}
+
+std::int64_t round_down(std::int64_t n, std::int64_t unit) { return n / unit * unit; }
+
+// The largest box whose tensors fit the arena: whole sequences of as many heads as fit, else half
+// the arena for each side of one head.
+Status choose_box(KernelId id, VulkanPlan* plan) {
+  const Problem& p = plan->problem;
+  const Contents c = contents_of(id, p);
+  const std::uint64_t bytes = std::min(plan->caps.range, kMaxArenaBytes) / 4 * 4;
+  const auto budget = static_cast<std::int64_t>(bytes > plan->caps.alignment ? bytes - plan->caps.alignment : 0) / 4;
+  const std::int64_t query_words =
+      row_words(p, c.queries) + (c.delta ? 1 : 0) + (c.owns_keys ? 0 : c.state);
+  const std::int64_t key_words = row_words(p, c.keys) + (c.owns_keys ? c.state : 0);
+  const std::int64_t seq_q = std::max<std::int64_t>(p.seq_q, 1);
+  const std::int64_t seq_k = std::max<std::int64_t>(p.seq_k, 1);
+
+  Box& box = plan->kernel(id).box;
+  box.members = 1;
+  const std::int64_t whole_head = seq_q * query_words + seq_k * key_words;
+  if (whole_head <= budget) {
+    const std::int64_t slots = budget / whole_head;
+    box.heads = std::min(p.heads_kv, slots);
+    box.batches = std::max<std::int64_t>(std::min(p.batch, slots / box.heads), 1);
+    box.queries = seq_q;
+    box.keys = seq_k;
+    return {};
+  }
+  box.heads = box.batches = 1;
+  box.keys = std::min(seq_k, round_down(budget / 2 / key_words, 8));
+  box.queries = std::min(seq_q, (budget - box.keys * key_words) / query_words);
+  if (box.queries < seq_q && box.queries >= 8) box.queries = round_down(box.queries, 8);
+  if (box.queries > 0 && box.keys < seq_k)  // what the queries left over
+    box.keys = std::min(seq_k, round_down((budget - box.queries * query_words) / key_words, 8));
+  if (box.keys < 1 || box.queries < 1)
+    return unsupported("a storage binding covers {} bytes; the {} kernel needs more for one tile",
+                       plan->caps.range, kKernelNames[std::size_t(id)]);
+  return {};
+}
+
+// Lays the box's tensors out in the arena; returns its words.
+std::uint64_t lay_out(KernelId id, VulkanPlan* plan) {
+  const Contents c = contents_of(id, plan->problem);
+  KernelPlan& kernel = plan->kernel(id);
+  const Box& box = kernel.box;
+  const std::int64_t slots = box.batches * box.heads;
+  std::uint64_t words = 0;
+  const auto take = [&](std::int64_t rows, std::int64_t width) {
+    const auto at = static_cast<std::uint32_t>(words);
+    words += static_cast<std::uint64_t>(slots * rows * width);
+    return at;
+  };
+  const auto place = [&](std::span<const TensorId> tensors, std::int64_t rows) {
+    for (const TensorId tensor : tensors) {
+      const std::int64_t width = plan->problem.tensor(tensor).width;
+      kernel.arena[static_cast<std::size_t>(tensor)] = take(rows, width);
+      *block_of(&kernel, tensor) = {static_cast<uint>(box.heads * rows * width),
+                                    static_cast<uint>(width), static_cast<uint>(rows * width),
+                                    static_cast<uint>(width)};
+    }
+  };
+  place(c.queries, box.queries);
+  place(c.keys, box.keys);
+  if (c.delta) kernel.delta = take(box.queries, 1);
+  kernel.state = take(c.owns_keys ? box.keys : box.queries, c.state);
+  return words;
+}
+
+Status plan_kernel(KernelId id, VulkanPlan* plan, std::uint64_t* bytes) {
+  const Problem& p = plan->problem;
+  KernelPlan& kernel = plan->kernel(id);
+  const bool owns_keys = contents_of(id, p).owns_keys;
+  CROSSFLASH_TRY(choose_box(id, plan));
+  CROSSFLASH_TRY(choose_kernel_tile(id, plan));
+  // A workgroup's loop must not outlast a dispatch.
+  const double per_element = flops_per_loop_element(id, p, kernel.tile);
+  std::int64_t& loop = owns_keys ? kernel.box.queries : kernel.box.keys;
+  const double limit = plan->caps.flops_per_dispatch / per_element;
+  if (static_cast<double>(loop) > limit)
+    loop = std::min(loop, std::max<std::int64_t>(round_down(static_cast<std::int64_t>(limit), 8), 8));
+  kernel.flops_per_group = per_element * static_cast<double>(loop);
+  kernel.block = make_block(p);
+  kernel.block.head_step = 1;
+  *bytes = std::max(*bytes, 4 * lay_out(id, plan));
+  return {};
+}
+
+// Walks over the boxes of one kernel and emits their steps.
+class Stager {
+ public:
+  Stager(const VulkanPlan& plan, KernelId id, Sink& sink)
+      : plan_(plan), problem_(plan.problem), id_(id), kernel_(plan.kernel(id)), sink_(sink) {
+    slice_.base_delta = kernel_.delta;
+    slice_.base_state = kernel_.state;
+    const auto base = [&](TensorId t) { return kernel_.arena[static_cast<std::size_t>(t)]; };
+    slice_.base_q = base(TensorId::q);
+    slice_.base_k = base(TensorId::k);
+    slice_.base_v = base(TensorId::v);
+    slice_.base_o = base(TensorId::o);
+    slice_.base_grad_o = base(TensorId::grad_o);
+    slice_.base_grad_q = base(TensorId::grad_q);
+    slice_.base_grad_k = base(TensorId::grad_k);
+    slice_.base_grad_v = base(TensorId::grad_v);
+    slice_.base_lse = base(TensorId::lse);
+    slice_.group_count = 1;
+  }
+
+  void run() {
+    for (std::int64_t b = 0; b < problem_.batch; b += kernel_.box.batches)
+      for (std::int64_t h = 0; h < problem_.heads_kv; h += kernel_.box.heads) {
+        batches_ = std::min(kernel_.box.batches, problem_.batch - b);
+        slice_.batch_begin = static_cast<uint>(b);
+        slice_.head_begin = static_cast<uint>(h);
+        slice_.heads = static_cast<uint>(std::min(kernel_.box.heads, problem_.heads_kv - h));
+        if (id_ == KernelId::backward_dkv)
+          own_keys();
+        else
+          own_queries();
+      }
+  }
+
+ private:
+  // Forward and dQ: each box of queries walks over the keys it sees.
+  void own_queries() {
+    for (std::int64_t member = 0; member < problem_.group(); ++member) {
+      slice_.group_begin = static_cast<uint>(member);
+      for (std::int64_t i = 0; i < problem_.seq_q; i += kernel_.box.queries) {
+        set_queries(i, std::min(i + kernel_.box.queries, problem_.seq_q));
+        gather_queries();
+        const int begin = shared::cf_keys_begin(problem_.visibility, slice_.query_begin);
+        const int end = shared::cf_keys_end(problem_.visibility, slice_.query_end);
+        const auto chunk = static_cast<int>(kernel_.box.keys);
+        slice_.carry = 0;
+        if (begin >= end) {  // nothing is seen: the kernel writes zeros
+          slice_.key_begin = slice_.key_end = 0;
+          compute();
+        }
+        for (int j = begin & ~7; begin < end && j < end; j += chunk) {  // whole dropout blocks
+          slice_.key_begin = j;
+          slice_.key_end = std::min(j + chunk, end);
+          gather_keys();
+          set_carry(j <= begin, slice_.key_end == end);
+          compute();
+        }
+        if (id_ == KernelId::forward) {
+          move(TensorId::o, true);
+          move(TensorId::lse, true);
+        } else {
+          move(TensorId::grad_q, true);
+        }
+        sink_.barrier();
+      }
+    }
+  }
+
+  // dK/dV: each box of keys walks over the query heads of the group and the queries that see it.
+  void own_keys() {
+    for (std::int64_t j = 0; j < problem_.seq_k; j += kernel_.box.keys) {
+      slice_.key_begin = static_cast<int>(j);
+      slice_.key_end = static_cast<int>(std::min(j + kernel_.box.keys, problem_.seq_k));
+      gather_keys();
+      const auto seq_q = static_cast<int>(problem_.seq_q);
+      const int begin = shared::cf_queries_begin(problem_.visibility, slice_.key_begin, seq_q);
+      const int end = shared::cf_queries_end(problem_.visibility, slice_.key_end, seq_q);
+      const auto chunk = static_cast<int>(kernel_.box.queries);
+      slice_.carry = 0;
+      slice_.group_begin = 0;
+      if (begin >= end) {
+        set_queries(0, 0);
+        compute();
+      }
+      for (std::int64_t member = 0; begin < end && member < problem_.group(); ++member)
+        for (int i = begin; i < end; i += chunk) {
+          slice_.group_begin = static_cast<uint>(member);
+          set_queries(i, std::min(i + chunk, end));
+          gather_queries();
+          set_carry(member == 0 && i == begin,
+                    member + 1 == problem_.group() && slice_.query_end == end);
+          compute();
+        }
+      move(TensorId::grad_k, true);
+      move(TensorId::grad_v, true);
+      sink_.barrier();
+    }
+  }
+
+  void set_queries(std::int64_t begin, std::int64_t end) {
+    slice_.query_begin = static_cast<int>(begin);
+    slice_.query_end = static_cast<int>(end);
+  }
+
+  void set_carry(bool first, bool last) {
+    slice_.carry = (first ? 0u : shared::CF_CARRY_IN) | (last ? 0u : shared::CF_CARRY_OUT);
+  }
+
+  void gather_keys() {
+    move(TensorId::k, false);
+    move(TensorId::v, false);
+  }
+
+  void gather_queries() {
+    move(TensorId::q, false);
+    if (id_ == KernelId::forward) return;
+    move(TensorId::grad_o, false);
+    move(TensorId::o, false);
+    move(TensorId::lse, false);
+    sink_.barrier();
+    // The row dots of this kernel's arena: a row dot with this kernel's block and bases.
+    emit_groups(plan_, KernelId::backward_dot, slice_, batches_, sink_);
+  }
+
+  void compute() {
+    sink_.barrier();
+    emit_groups(plan_, id_, slice_, batches_, sink_);
+    sink_.barrier();
+  }
+
+  // Moves this box's part of a tensor, in windows that a binding covers.
+  void move(TensorId id, bool scatter) {
+    const Tensor& t = problem_.tensor(id);
+    const bool key_side = id == TensorId::k || id == TensorId::v || id == TensorId::grad_k ||
+                          id == TensorId::grad_v;
+    const std::int64_t group = key_side ? 1 : problem_.group();
+    const std::int64_t row = key_side ? slice_.key_begin : slice_.query_begin;
+    const std::int64_t rows = (key_side ? slice_.key_end : slice_.query_end) - row;
+    const std::int64_t head = slice_.head_begin * group + (key_side ? 0 : slice_.group_begin);
+    const std::int64_t arena_row = kernel_rows(key_side) * t.width;
+    Window w;
+    w.count = {batches_, slice_.heads, rows};
+    w.tensor = {t.strides.batch, t.strides.head * group, t.strides.seq};
+    w.arena = {kernel_.box.heads * arena_row, arena_row, t.width};
+    w.first = slice_.batch_begin * t.strides.batch + head * t.strides.head + row * t.strides.seq;
+    w.arena_first = kernel_.arena[static_cast<std::size_t>(id)];
+    if (rows > 0) emit_window(id, scatter, w);
+  }
+
+  std::int64_t kernel_rows(bool key_side) const {
+    return key_side ? kernel_.box.keys : kernel_.box.queries;
+  }
+
+  struct Window {
+    std::array<std::int64_t, 3> count, tensor, arena;
+    std::int64_t first, arena_first;
+  };
+
+  void emit_window(TensorId id, bool scatter, const Window& w) {
+    const Tensor& t = problem_.tensor(id);
+    std::int64_t span = t.width;
+    std::size_t longest = 0;
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      span += (w.count[axis] - 1) * w.tensor[axis];
+      if ((w.count[axis] - 1) * w.tensor[axis] > (w.count[longest] - 1) * w.tensor[longest])
+        longest = axis;
+    }
+    const auto covered = static_cast<std::int64_t>(plan_.caps.range - plan_.caps.alignment - 4);
+    if (span > covered / static_cast<std::int64_t>(dtype_size(t.dtype))) {
+      Window low = w, high = w;
+      low.count[longest] /= 2;
+      high.count[longest] -= low.count[longest];
+      high.first += low.count[longest] * w.tensor[longest];
+      high.arena_first += low.count[longest] * w.arena[longest];
+      emit_window(id, scatter, low);
+      emit_window(id, scatter, high);
+      return;
+    }
+    const auto u = [](std::int64_t n) { return static_cast<uint>(n); };
+    const auto stride = [&](std::size_t axis) {  // of an axis of 1 it may be anything
+      return w.count[axis] > 1 ? u(w.tensor[axis]) : 0u;
+    };
+    CopyStep step{};
+    step.tensor = id;
+    step.scatter = scatter;
+    step.first = w.first;
+    step.span = span;
+    step.copy = {u(w.count[0]), u(w.count[1]), u(w.count[2]), u(t.width),
+                 stride(0),     stride(1),     stride(2),     0,
+                 u(w.arena[0]), u(w.arena[1]), u(w.arena[2]), u(w.arena_first),
+                 0,             0,             0,             0};
+    step.elements = static_cast<std::uint64_t>(w.count[0] * w.count[1] * w.count[2] * t.width);
+    sink_.copy(step);
+  }
+
+  const VulkanPlan& plan_;
+  const Problem& problem_;
+  const KernelId id_;
+  const KernelPlan& kernel_;
+  Sink& sink_;
+  cf_slice slice_{};
+  std::int64_t batches_ = 0;
+};
+
+}  // namespace
+
+Status plan_staged(VulkanPlan* plan) {
+  const Problem& p = plan->problem;
+  if (plan->caps.storage_buffers < kBindings)
+    return unsupported("storage buffers of a kernel are {}; it needs {}",
+                       plan->caps.storage_buffers, kBindings);
+  if (plan->caps.range < 16384)
+    return unsupported("a storage binding covers {} bytes; at least 16384 are needed",
+                       plan->caps.range);
+  if (p.forward) CROSSFLASH_TRY(plan_kernel(KernelId::forward, plan, &plan->forward_workspace));
+  if (p.backward) {
+    CROSSFLASH_TRY(choose_kernel_tile(KernelId::backward_dot, plan));
+    KernelPlan& dot = plan->kernel(KernelId::backward_dot);
+    dot.flops_per_group = flops_per_loop_element(KernelId::backward_dot, p, dot.tile) * dot.tile.threads;
+    for (const KernelId id : {KernelId::backward_dkv, KernelId::backward_dq})
+      CROSSFLASH_TRY(plan_kernel(id, plan, &plan->backward_workspace));
+  }
+  return {};
+}
+
+void emit_staged(const VulkanPlan& plan, Pass pass, Sink& sink) {
+  if (pass == Pass::forward) {
+    Stager(plan, KernelId::forward, sink).run();
+  } else {
+    Stager(plan, KernelId::backward_dkv, sink).run();
+    Stager(plan, KernelId::backward_dq, sink).run();
+  }
+}
+
+}  // namespace crossflash::vulkan
