@@ -20,8 +20,8 @@ class Unfused {
   // Each enqueues its pass and waits for it; backward follows a forward.
   virtual void forward() = 0;
   virtual void backward() = 0;
-  // Bytes of device memory beyond inputs and outputs.
-  virtual std::uint64_t workspace_bytes() const = 0;
+  // Bytes of device memory that the pass needs beyond inputs and outputs.
+  virtual std::uint64_t workspace_bytes(std::uint32_t pass) const = 0;
   // What o, grad_q, grad_k or grad_v holds now, contiguous [batch, seq, heads, width].
   virtual std::vector<float> output(TensorId id) const = 0;
 };

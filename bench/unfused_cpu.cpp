@@ -69,8 +69,8 @@ class UnfusedCpu final : public Unfused {
     });
   }
 
-  std::uint64_t workspace_bytes() const override {
-    return (s_.size() + grad_s_.size()) * sizeof(float);
+  std::uint64_t workspace_bytes(std::uint32_t pass) const override {
+    return (s_.size() + (pass == CROSSFLASH_BACKWARD ? grad_s_.size() : 0)) * sizeof(float);
   }
 
   std::vector<float> output(TensorId id) const override {

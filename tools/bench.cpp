@@ -37,6 +37,7 @@ struct PassTiming {
   double flops = 0, fused_seconds = 0;
   std::optional<double> unfused_seconds;
   std::uint64_t workspace = 0;
+  std::optional<std::uint64_t> unfused_workspace;
 };
 
 struct Entry {
@@ -44,7 +45,6 @@ struct Entry {
   Verdict verdict = Verdict::failed;
   std::string reason;
   std::vector<PassTiming> passes;
-  std::optional<std::uint64_t> unfused_workspace;
 };
 
 // Both the fused results and these lie within the report's tolerance of the exact ones, and so
@@ -84,7 +84,6 @@ void time_passes(const Options& o, const Device& device, const Case& c,
       entry->verdict = Verdict::failed;
       return;
     }
-    entry->unfused_workspace = unfused->workspace_bytes();
   }
 
   std::vector<Timed> calls = {{"forward", [&] { session.forward(); }}};
@@ -96,11 +95,14 @@ void time_passes(const Options& o, const Device& device, const Case& c,
   }
   time_all(calls, o.effort);
   for (std::size_t n = 0; n < passes; ++n) {
-    PassTiming timing{calls[n].name, 0, calls[n].seconds, {}, 0};
+    const std::uint32_t pass = n == 0 ? CROSSFLASH_FORWARD : CROSSFLASH_BACKWARD;
+    PassTiming timing{calls[n].name, 0, calls[n].seconds, {}, session.workspace(pass), {}};
     timing.flops = n == 0 ? bench::forward_flops(problem, c.problem.causal)
                           : bench::backward_flops(problem, c.problem.causal);
-    timing.workspace = session.workspace(n == 0 ? CROSSFLASH_FORWARD : CROSSFLASH_BACKWARD);
-    if (unfused) timing.unfused_seconds = calls[passes + n].seconds;
+    if (unfused) {
+      timing.unfused_seconds = calls[passes + n].seconds;
+      timing.unfused_workspace = unfused->workspace_bytes(pass);
+    }
     entry->passes.push_back(timing);
   }
 }
@@ -137,7 +139,7 @@ void print_text(const Options& o, const Candidate& device, const std::vector<Ent
       table.add_row({"  " + p.name, format_figure(p.fused_seconds * 1e3),
                      p.unfused_seconds ? format_figure(*p.unfused_seconds * 1e3) : "-", ratio(p),
                      format_figure(p.flops / p.fused_seconds * 1e-9), format_bytes(p.workspace),
-                     e.unfused_workspace ? format_bytes(*e.unfused_workspace) : "-"});
+                     p.unfused_workspace ? format_bytes(*p.unfused_workspace) : "-"});
   }
   fmt::print("{} {}: wall clock, median of {}\n\n{}\n", device.selector, device.name,
              o.effort.repetitions, table.text());
@@ -152,13 +154,15 @@ nlohmann::json to_json(const Candidate& device, const Entry& e) {
                                                                     : "unsupported"},
                          {"reason", e.reason},
                          {"passes", nlohmann::json::array()}};
-  if (e.unfused_workspace) json["unfused_workspace_bytes"] = *e.unfused_workspace;
   for (const PassTiming& p : e.passes) {
     nlohmann::json pass = {{"pass", p.name},
                            {"fused_seconds", p.fused_seconds},
                            {"gflops", p.flops / p.fused_seconds * 1e-9},
                            {"workspace_bytes", p.workspace}};
-    if (p.unfused_seconds) pass["unfused_seconds"] = *p.unfused_seconds;
+    if (p.unfused_seconds) {
+      pass["unfused_seconds"] = *p.unfused_seconds;
+      pass["unfused_workspace_bytes"] = *p.unfused_workspace;
+    }
     json["passes"].push_back(pass);
   }
   return json;

@@ -165,6 +165,12 @@ std::string kernel_name(const std::string& describe) {
                                                     : head.substr(begin + 1, end - begin - 1);
 }
 
+// A device's name without what its driver adds in brackets.
+std::string short_device_name(const std::string& name) {
+  const std::string head = name.substr(0, name.find('('));
+  return head.substr(0, head.find_last_not_of(' ') + 1);
+}
+
 // The tensors' names as in the literature, and in the files.
 std::string short_name(const std::string& tensor) {
   return tensor.starts_with("grad_") ? "d" + tensor.substr(5) : tensor;
@@ -179,8 +185,9 @@ class Report {
     if (answer.status != CROSSFLASH_OK) {
       const bool refused = answer.status == CROSSFLASH_UNSUPPORTED;
       (refused ? refused_ : failed_).push_back(where + ": " + answer.reason);
-      table_.add_row({device.selector, device.name, refused ? "refused" : "failed", question.type(),
-                      question.mask(), "-", "-", "-", "-", "-", "-", "-"});
+      table_.add_row({device.selector, short_device_name(device.name),
+                      refused ? "refused" : "failed", question.type(), question.mask(), "-", "-",
+                      "-", "-", "-", "-", "-"});
     } else {
       for (const std::string& failure : answer.failures) wrong_.push_back(where + ": " + failure);
       add_row(device, question, answer);
@@ -224,10 +231,10 @@ class Report {
     };
     const Problem problem = checked_problem(question.problem);
     const crossflash_causal causal = question.problem.problem.causal;
-    table_.add_row({device.selector, device.name, kernel_name(a.describe), question.type(),
-                    question.mask(), short_name(a.worst.name), format_error(a.worst.error),
-                    format_error(a.worst.plain_error), format_figure(a.forward_seconds * 1e3),
-                    format_figure(a.backward_seconds * 1e3),
+    table_.add_row({device.selector, short_device_name(device.name), kernel_name(a.describe),
+                    question.type(), question.mask(), short_name(a.worst.name),
+                    format_error(a.worst.error), format_error(a.worst.plain_error),
+                    format_figure(a.forward_seconds * 1e3), format_figure(a.backward_seconds * 1e3),
                     gflops(bench::forward_flops(problem, causal), a.forward_seconds),
                     gflops(bench::backward_flops(problem, causal), a.backward_seconds)});
   }
@@ -267,8 +274,8 @@ class Report {
   }
 
   Table table_{{{"device", Table::Align::left, 10},
-                {"name", Table::Align::left, 20},
-                {"kernel", Table::Align::left, 16},
+                {"name", Table::Align::left, 22},
+                {"kernel", Table::Align::left, 14},
                 {"type"},
                 {"mask"},
                 {"worst"},
@@ -276,8 +283,8 @@ class Report {
                 {"plain", Table::Align::right},
                 {"fwd ms", Table::Align::right},
                 {"bwd ms", Table::Align::right},
-                {"GFLOP/s", Table::Align::right},
-                {"bwd", Table::Align::right}}};
+                {"fwd GF/s", Table::Align::right},
+                {"bwd GF/s", Table::Align::right}}};
   nlohmann::json json_ = nlohmann::json::array();
   std::vector<std::string> wrong_, failed_, refused_;
   std::size_t runs_ = 0;

@@ -31,11 +31,11 @@ class Parser {
       } else if (key == "shape" && !shape) {
         shape = tuple();
       } else {
-        throw fault("the key {} once", "descr, fortran_order or shape");
+        throw fault("each of the keys descr, fortran_order and shape once");
       }
-      if (!accept(',') && peek() != '}') throw fault("{}", "a comma or a closing brace");
+      if (!accept(',') && peek() != '}') throw fault("a comma or a closing brace");
     }
-    if (peek() != '\0') throw fault("{}", "nothing behind the dictionary");
+    if (peek() != '\0') throw fault("nothing behind the dictionary");
     if (!descr || !fortran_order || !shape)
       throw bad_input("{}: its header lacks the key {}", path_,
                       !descr           ? "descr"
@@ -45,8 +45,8 @@ class Parser {
   }
 
  private:
-  Failure fault(fmt::format_string<const char*> wanted, const char* what) const {
-    return bad_input("{}: its header is malformed: expected {}", path_, fmt::format(wanted, what));
+  Failure fault(const std::string& wanted) const {
+    return bad_input("{}: its header is malformed: expected {}", path_, wanted);
   }
 
   void skip_space() {
@@ -64,14 +64,14 @@ class Parser {
     return true;
   }
   void expect(char c, const char* what) {
-    if (!accept(c)) throw fault("{}", what);
+    if (!accept(c)) throw fault(what);
   }
 
   std::string string(const char* what) {
     const char quote = peek();
-    if (quote != '\'' && quote != '"') throw fault("{} in quotes", what);
+    if (quote != '\'' && quote != '"') throw fault(std::string(what) + " in quotes");
     const auto end = rest_.find(quote, 1);
-    if (end == std::string_view::npos) throw fault("{} in quotes", what);
+    if (end == std::string_view::npos) throw fault(std::string(what) + " in quotes");
     std::string text(rest_.substr(1, end - 1));
     rest_.remove_prefix(end + 1);
     return text;
@@ -85,7 +85,7 @@ class Parser {
       rest_.remove_prefix(name.size());
       return value;
     }
-    throw fault("{}", "True or False for fortran_order");
+    throw fault("True or False for fortran_order");
   }
 
   std::vector<std::int64_t> tuple() {
@@ -93,11 +93,11 @@ class Parser {
     expect('(', "a tuple for shape");
     bool comma = true;
     while (!accept(')')) {
-      if (!comma) throw fault("{}", "a comma between dimensions");
+      if (!comma) throw fault("a comma between dimensions");
       values.push_back(dimension());
       comma = accept(',');
     }
-    if (values.size() == 1 && !comma) throw fault("{}", "a tuple for shape");
+    if (values.size() == 1 && !comma) throw fault("a tuple for shape");
     return values;
   }
 
@@ -108,7 +108,7 @@ class Parser {
     const std::string word(rest_.substr(0, static_cast<std::size_t>(end - rest_.data())));
     if (error == std::errc::result_out_of_range)
       throw bad_input("{}: its header has a dimension of {}, which overflows", path_, word);
-    if (error != std::errc{}) throw fault("{}", "whole numbers as dimensions");
+    if (error != std::errc{}) throw fault("whole numbers as dimensions");
     if (value < 0) throw bad_input("{}: its header has a negative dimension, {}", path_, value);
     rest_.remove_prefix(word.size());
     return value;

@@ -3,7 +3,6 @@
 // device is opened, and everything is computed before the first output is written.
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "common/half.h"
@@ -17,17 +16,43 @@
 namespace crossflash::tool {
 namespace {
 
+// Words of the command line and what they mean.
+template <typename T>
+struct Word {
+  const char* name;
+  T value;
+};
+constexpr Word<crossflash_causal> kCausal[] = {{"top-left", CROSSFLASH_CAUSAL_TOP_LEFT},
+                                               {"bottom-right", CROSSFLASH_CAUSAL_BOTTOM_RIGHT}};
+constexpr Word<crossflash_dtype> kTypes[] = {
+    {"f32", CROSSFLASH_F32}, {"f16", CROSSFLASH_F16}, {"bf16", CROSSFLASH_BF16}};
+constexpr Word<Layout> kLayouts[] = {{"bshd", Layout::bshd}, {"bhsd", Layout::bhsd}};
+
+template <typename T, std::size_t N>
+std::vector<std::string> names(const Word<T> (&words)[N]) {
+  std::vector<std::string> out;
+  for (const Word<T>& word : words) out.emplace_back(word.name);
+  return out;
+}
+
+// `text` has been checked to be a word, or is empty.
+template <typename T, std::size_t N>
+T meaning(const Word<T> (&words)[N], const std::string& text, T otherwise) {
+  for (const Word<T>& word : words)
+    if (text == word.name) return word.value;
+  return otherwise;
+}
+
 struct Options {
   std::string q, k, v, grad_o, out;
   DeviceChoice device;
   std::optional<float> scale;
-  crossflash_causal causal = CROSSFLASH_NOT_CAUSAL;
-  std::string window;
+  std::string causal, window, type, layout_name = "bshd";
   float dropout = 0;
   std::uint64_t seed = 0, offset = 0;
-  std::optional<crossflash_dtype> type;
-  Layout layout = Layout::bshd;
   bool save_mask = false, json = false;
+
+  Layout layout() const { return meaning(kLayouts, layout_name, Layout::bshd); }
 };
 
 struct Inputs {
@@ -36,18 +61,18 @@ struct Inputs {
 };
 
 Inputs read_inputs(const Options& o) {
-  Inputs in{read_tensor("q", o.q, o.layout),
-            read_tensor("k", o.k, o.layout),
-            read_tensor("v", o.v, o.layout),
+  Inputs in{read_tensor("q", o.q, o.layout()),
+            read_tensor("k", o.k, o.layout()),
+            read_tensor("v", o.v, o.layout()),
             {}};
   check_same(in.k, in.q, {.batch = true, .seq = false, .heads = false, .width = true});
   check_same(in.v, in.k, {.batch = true, .seq = true, .heads = true, .width = false});
   if (!o.grad_o.empty()) {
-    in.grad_o = read_tensor("do", o.grad_o, o.layout);
+    in.grad_o = read_tensor("do", o.grad_o, o.layout());
     check_same(*in.grad_o, in.q, {.batch = true, .seq = true, .heads = true, .width = false});
     check_same(*in.grad_o, in.v, {.batch = false, .seq = false, .heads = false, .width = true});
   }
-  if (!o.type) {
+  if (o.type.empty()) {
     for (const TensorFile* t : {&in.k, &in.v, in.grad_o ? &*in.grad_o : &in.q})
       if (t->type != in.q.type)
         throw bad_input("{}: is {}, but q ({}) is {}; --type says which to compute in", t->path,
@@ -74,8 +99,9 @@ void parse_window(const std::string& text, crossflash_problem* p) {
 crossflash_problem make_problem(const Options& o, const Inputs& in) {
   crossflash_problem p;
   crossflash_problem_init(&p);
-  p.passes = CROSSFLASH_FORWARD | (in.grad_o ? CROSSFLASH_BACKWARD : 0u);
-  p.dtype = o.type.value_or(to_dtype(in.q.type));
+  p.passes = CROSSFLASH_FORWARD;
+  if (in.grad_o) p.passes |= CROSSFLASH_BACKWARD;
+  p.dtype = meaning(kTypes, o.type, to_dtype(in.q.type));
   p.batch = in.q.batch;
   p.seq_q = in.q.seq;
   p.seq_k = in.k.seq;
@@ -88,14 +114,14 @@ crossflash_problem make_problem(const Options& o, const Inputs& in) {
   out.seq = p.seq_q;
   out.heads = p.heads_q;
   out.width = p.d_v;
-  p.q = p.grad_q = strides_of(in.q, o.layout);
-  p.k = p.grad_k = strides_of(in.k, o.layout);
-  p.v = p.grad_v = strides_of(in.v, o.layout);
-  p.o = p.grad_o = strides_of(out, o.layout);
+  p.q = p.grad_q = strides_of(in.q, o.layout());
+  p.k = p.grad_k = strides_of(in.k, o.layout());
+  p.v = p.grad_v = strides_of(in.v, o.layout());
+  p.o = p.grad_o = strides_of(out, o.layout());
   if (o.scale && !std::isfinite(*o.scale))
     throw bad_input("--scale is {}; it is a finite number", *o.scale);
   if (o.scale) p.scale = *o.scale;
-  p.causal = o.causal;
+  p.causal = meaning(kCausal, o.causal, CROSSFLASH_NOT_CAUSAL);
   if (!o.window.empty()) parse_window(o.window, &p);
   p.dropout = o.dropout;
   return p;
@@ -149,7 +175,7 @@ Result compute(const Options& o, const crossflash_problem& p, const Inputs& in) 
 
   Result result{plan.describe(), selector(device.info()), {}};
   const auto shape = [&](const TensorFile& t) {
-    return shape_of(t.batch, t.seq, t.heads, t.width, o.layout);
+    return shape_of(t.batch, t.seq, t.heads, t.width, o.layout());
   };
   const auto add = [&](const char* name, const Buffer& buffer, std::vector<std::int64_t> extents,
                        crossflash_dtype dtype) {
@@ -169,7 +195,7 @@ Result compute(const Options& o, const crossflash_problem& p, const Inputs& in) 
     add("dv.npy", grad_v, shape(in.v), p.dtype);
   }
   device.wait();
-  add("o.npy", out, shape_of(p.batch, p.seq_q, p.heads_q, p.d_v, o.layout), p.dtype);
+  add("o.npy", out, shape_of(p.batch, p.seq_q, p.heads_q, p.d_v, o.layout()), p.dtype);
   add("lse.npy", lse, {p.batch, p.heads_q, p.seq_q}, CROSSFLASH_F32);
   if (o.save_mask) {
     NpyArray mask{NpyType::u8, {p.batch, p.heads_q, p.seq_q, p.seq_k}, {}};
@@ -210,20 +236,17 @@ ExitCode run(const Options& o) {
 void add_problem_options(CLI::App& app, Options& o) {
   app.add_option("--scale", o.scale, "Factor of the scores (default: 1/sqrt(d))");
   app.add_option("--causal", o.causal, "Causal mask, tied to a corner of the scores")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, crossflash_causal>{
-          {"top-left", CROSSFLASH_CAUSAL_TOP_LEFT},
-          {"bottom-right", CROSSFLASH_CAUSAL_BOTTOM_RIGHT}}));
+      ->check(CLI::IsMember(names(kCausal)));
   app.add_option("--window", o.window, "Keys seen to either side of a query; -1 is open")
       ->type_name("LEFT,RIGHT");
   CLI::Option* dropout = app.add_option("--dropout", o.dropout, "Probability of dropping");
   app.add_option("--seed", o.seed, "Dropout's seed")->needs(dropout);
   app.add_option("--offset", o.offset, "Dropout's offset")->needs(dropout);
   app.add_option("--type", o.type, "Element type to compute in (default: that of q's file)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, crossflash_dtype>{
-          {"f32", CROSSFLASH_F32}, {"f16", CROSSFLASH_F16}, {"bf16", CROSSFLASH_BF16}}));
-  app.add_option("--layout", o.layout, "Order of the files' axes: bshd (default) or bhsd")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Layout>{{"bshd", Layout::bshd}, {"bhsd", Layout::bhsd}}));
+      ->check(CLI::IsMember(names(kTypes)));
+  app.add_option("--layout", o.layout_name, "Order of the files' axes")
+      ->check(CLI::IsMember(names(kLayouts)))
+      ->capture_default_str();
 }
 
 }  // namespace
