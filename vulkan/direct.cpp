@@ -104,7 +104,7 @@ void emit_over_keys(const VulkanPlan& plan, KernelId id, Sink& sink) {
     s.base_v = static_cast<uint>(begin) * kernel.block.v.seq;
     s.carry = (begin > 0 ? shared::CF_CARRY_IN : 0u) |
               (begin + chunk < length ? shared::CF_CARRY_OUT : 0u);
-    emit_groups(plan, id, s, plan.problem.batch, sink);
+    emit_groups(plan, id, id, s, plan.problem.batch, sink);
     sink.barrier();
   }
 }
@@ -130,7 +130,7 @@ void emit_over_queries(const VulkanPlan& plan, KernelId id, Sink& sink) {
       const bool first = member == 0 && begin == 0;
       const bool last = member + kernel.box.members >= p.group() && begin + chunk >= p.seq_q;
       s.carry = (first ? 0u : shared::CF_CARRY_IN) | (last ? 0u : shared::CF_CARRY_OUT);
-      emit_groups(plan, id, s, p.batch, sink);
+      emit_groups(plan, id, id, s, p.batch, sink);
       sink.barrier();
     }
 }
@@ -179,7 +179,7 @@ void emit_direct(const VulkanPlan& plan, Pass pass, Sink& sink) {
     return;
   }
   if (queries) {
-    emit_groups(plan, KernelId::backward_dot, whole(plan, plan.kernel(KernelId::backward_dot)),
+    emit_groups(plan, KernelId::backward_dot, KernelId::backward_dot, whole(plan, plan.kernel(KernelId::backward_dot)),
                 p.batch, sink);
     sink.barrier();
   }

@@ -82,8 +82,8 @@ shared::cf_problem make_block(const Problem& p) {
   return block;
 }
 
-void emit_groups(const VulkanPlan& plan, KernelId id, const shared::cf_slice& slice,
-                 std::int64_t batches, Sink& sink) {
+void emit_groups(const VulkanPlan& plan, KernelId id, KernelId block,
+                 const shared::cf_slice& slice, std::int64_t batches, Sink& sink) {
   const KernelPlan& kernel = plan.kernel(id);
   const bool over_keys = id == KernelId::backward_dkv;
   const std::int64_t rows =
@@ -96,7 +96,8 @@ void emit_groups(const VulkanPlan& plan, KernelId id, const shared::cf_slice& sl
   const auto step = static_cast<std::int64_t>(
       std::clamp(affordable, 1.0, static_cast<double>(plan.caps.groups)));
   for (std::int64_t first = 0; first < total; first += step) {
-    ComputeStep compute{id, slice, static_cast<std::uint32_t>(std::min(step, total - first)), 0};
+    ComputeStep compute{id, block, slice, static_cast<std::uint32_t>(std::min(step, total - first)),
+                        0};
     compute.slice.first_group = static_cast<shared::uint>(first);
     compute.flops = kernel.flops_per_group * compute.groups;
     sink.compute(compute);

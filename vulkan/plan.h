@@ -70,7 +70,7 @@ double flops_per_loop_element(KernelId id, const Problem& problem, const Tile& t
 // The parameter block but for tensors' strides.
 shared::cf_problem make_block(const Problem& problem);
 // Cuts a box's workgroups into dispatches within the device's group count and the watchdog's time.
-void emit_groups(const VulkanPlan& plan, KernelId id, const shared::cf_slice& slice,
-                 std::int64_t batches, Sink& sink);
+void emit_groups(const VulkanPlan& plan, KernelId id, KernelId block,
+                 const shared::cf_slice& slice, std::int64_t batches, Sink& sink);
 
 }  // namespace crossflash::vulkan

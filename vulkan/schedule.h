@@ -29,6 +29,7 @@ struct CopyStep {
 // from the workspace's first word; its random state is not filled in.
 struct ComputeStep {
   KernelId kernel;
+  KernelId block;  // whose parameter block: in an arena the row dots are part of another kernel
   shared::cf_slice slice;
   std::uint32_t groups;
   double flops;

@@ -261,12 +261,12 @@ class Stager {
     move(TensorId::lse, false);
     sink_.barrier();
     // The row dots of this kernel's arena: a row dot with this kernel's block and bases.
-    emit_groups(plan_, KernelId::backward_dot, slice_, batches_, sink_);
+    emit_groups(plan_, KernelId::backward_dot, id_, slice_, batches_, sink_);
   }
 
   void compute() {
     sink_.barrier();
-    emit_groups(plan_, id_, slice_, batches_, sink_);
+    emit_groups(plan_, id_, id_, slice_, batches_, sink_);
     sink_.barrier();
   }
 

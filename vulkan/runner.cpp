@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+#include "vulkan/runner.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/half.h"
+#include "vulkan/device.h"
+#include "vulkan/kernels.h"
+
+namespace crossflash::vulkan {
+namespace {
+
+constexpr std::uint32_t kCopyThreads = 128;  // what every device allows
+
+// How often a run binds, and how much.
+class BindCounter : public Sink {
+ public:
+  explicit BindCounter(bool arena) : arena_(arena) {}
+
+  void copy(const CopyStep&) override {
+    bound_.reset();
+    add(copy_kernel());
+  }
+  void compute(const ComputeStep& step) override {
+    if (bound_ == step.kernel) return;
+    bound_ = step.kernel;
+    add(attention_kernel(step.kernel, arena_));
+  }
+  void barrier() override {}
+
+  const Capacity& capacity() const { return capacity_; }
+
+ private:
+  void add(const Kernel& kernel) {
+    ++capacity_.sets;
+    capacity_.storage_buffers += static_cast<std::uint32_t>(kernel.storage_bindings.size());
+    capacity_.uniform_buffers += kernel.uniform ? 1 : 0;
+  }
+
+  const bool arena_;
+  std::optional<KernelId> bound_;
+  Capacity capacity_{};
+};
+
+// A stretch of a buffer as a binding: it starts at an aligned offset at or before the stretch.
+struct Window {
+  Binding binding;
+  std::uint64_t skipped;  // bytes from the binding's start to the stretch
+};
+
+Window make_window(std::uint32_t number, crossflash_buffer buffer, std::uint64_t offset,
+                   std::uint64_t bytes, std::uint64_t alignment) {
+  const std::uint64_t begin = buffer.offset + offset;
+  const std::uint64_t aligned = begin / alignment * alignment;
+  const std::uint64_t end = (begin + bytes + 3) / 4 * 4;  // whole words
+  Binding binding;
+  binding.binding = number;
+  binding.buffer = reinterpret_cast<VkBuffer>(buffer.handle);
+  binding.offset = aligned;
+  binding.range = std::max<std::uint64_t>(end - aligned, 4);
+  return {binding, begin - aligned};
+}
+
+}  // namespace
+
+// Records the steps of one run. The first failure is kept and ends the recording.
+class Recorder : public Sink {
+ public:
+  Recorder(const Runner& runner, const RunArgs& args, crossflash_buffer workspace,
+           std::uint64_t workspace_bytes, Recording& recording)
+      : runner_(runner), plan_(runner.plan_), args_(args), recording_(recording) {
+    const Window window = make_window(CF_BIND_WORK, workspace, 0, workspace_bytes, alignment());
+    work_ = window.binding;
+    work_skipped_ = static_cast<shared::uint>(window.skipped / 4);
+  }
+
+  const Status& status() const { return status_; }
+
+  void copy(const CopyStep& step) override {
+    if (!status_.ok()) return;
+    bound_.reset();
+    const Tensor& tensor = plan_.problem.tensor(step.tensor);
+    const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    const Window window = make_window(
+        CF_BIND_TENSOR, args_.buffer(step.tensor), static_cast<std::uint64_t>(step.first * size),
+        static_cast<std::uint64_t>(step.span * size), alignment());
+    const Pipeline& pipeline = *runner_.copy_[tensor.dtype][step.scatter ? 1 : 0];
+    const Binding bindings[] = {work_, window.binding};
+    status_ = recording_.bind(pipeline, bindings);
+    if (!status_.ok()) return;
+    shared::cf_copy copy = step.copy;
+    copy.tensor_base = static_cast<shared::uint>(window.skipped / static_cast<std::uint64_t>(size));
+    copy.arena_base += work_skipped_;
+    const std::uint64_t groups = (step.elements + kCopyThreads - 1) / kCopyThreads;
+    for (std::uint64_t first = 0; first < groups; first += plan_.caps.groups) {
+      copy.first_group = static_cast<shared::uint>(first);
+      recording_.push(&copy, sizeof copy);
+      recording_.dispatch(
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(plan_.caps.groups, groups - first)));
+    }
+  }
+
+  void compute(const ComputeStep& step) override {
+    if (!status_.ok()) return;
+    if (bound_ != step.kernel) bind(step);
+    if (!status_.ok()) return;
+    shared::cf_slice slice = step.slice;
+    slice.dropout = args_.dropout;
+    slice.base_delta += work_skipped_;
+    slice.base_state += work_skipped_;
+    shared::uint* const bases[kTensorCount] = {
+        &slice.base_q,      &slice.base_k,      &slice.base_v,
+        &slice.base_o,      &slice.base_lse,    &slice.base_grad_o,
+        &slice.base_grad_q, &slice.base_grad_k, &slice.base_grad_v};
+    for (std::size_t n = 0; n < kTensorCount; ++n)
+      *bases[n] += plan_.staged ? work_skipped_ : skipped_[n];
+    recording_.push(&slice, sizeof slice);
+    recording_.dispatch(step.groups);
+  }
+
+  void barrier() override {
+    if (status_.ok()) recording_.barrier();
+  }
+
+ private:
+  std::uint64_t alignment() const { return plan_.caps.alignment; }
+
+  void bind(const ComputeStep& step) {
+    bound_ = step.kernel;
+    std::array<Binding, 2 + kTensorCount> bindings;
+    std::size_t count = 0;
+    Binding& block = bindings[count++];
+    block.binding = CF_BIND_PROBLEM;
+    block.buffer = runner_.blocks_->handle();
+    block.offset = runner_.block_pitch_ * static_cast<VkDeviceSize>(step.block);
+    block.range = sizeof(shared::cf_problem);
+    block.uniform = true;
+    bindings[count++] = work_;
+    if (!plan_.staged)
+      for (const TensorBinding& tensor : tensor_bindings(step.kernel))
+        bindings[count++] = bind_tensor(tensor);
+    status_ = recording_.bind(*runner_.attention_[static_cast<std::size_t>(step.kernel)],
+                              std::span(bindings).first(count));
+  }
+
+  Binding bind_tensor(const TensorBinding& where) {
+    const Tensor& tensor = plan_.problem.tensor(where.tensor);
+    const std::size_t size = dtype_size(tensor.dtype);
+    if (tensor.empty()) {  // never read, but something must be bound
+      Binding binding = work_;
+      binding.binding = where.binding;
+      return binding;
+    }
+    const Window window =
+        make_window(where.binding, args_.buffer(where.tensor), 0,
+                    static_cast<std::uint64_t>(tensor.extent()) * size, alignment());
+    skipped_[static_cast<std::size_t>(where.tensor)] =
+        static_cast<shared::uint>(window.skipped / size);
+    return window.binding;
+  }
+
+  const Runner& runner_;
+  const VulkanPlan& plan_;
+  const RunArgs& args_;
+  Recording& recording_;
+  Binding work_;
+  shared::uint work_skipped_ = 0;
+  std::array<shared::uint, kTensorCount> skipped_{};  // elements, of the tensors bound now
+  std::optional<KernelId> bound_;
+  Status status_;
+};
+
+Status Runner::create(Context& context, const VulkanDevice& device, Pipelines& pipelines,
+                      Transfer& transfer, VulkanPlan plan, std::shared_ptr<Buffer> workspace,
+                      std::unique_ptr<Plan>* out) {
+  std::unique_ptr<Runner> runner(
+      new Runner(context, device, std::move(plan), std::move(workspace)));
+  CROSSFLASH_TRY(runner->compile(pipelines));
+  CROSSFLASH_TRY(runner->upload_blocks(transfer));
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const Problem& p = runner->plan_.problem;
+    if (!(pass == Pass::forward ? p.forward : p.backward)) continue;
+    BindCounter counter(runner->plan_.staged);
+    emit_steps(runner->plan_, pass, counter);
+    auto& pool = runner->recordings_[static_cast<std::size_t>(pass)];
+    pool = std::make_unique<RecordingPool>(context, counter.capacity());
+    RecordingPool::Lease first;  // so that the first run allocates nothing either
+    CROSSFLASH_TRY(pool->acquire(&first));
+  }
+  *out = std::move(runner);
+  return {};
+}
+
+Status Runner::compile(Pipelines& pipelines) {
+  const Problem& p = plan_.problem;
+  const auto get = [&](KernelId id) {
+    const shared::uint dtype = plan_.staged ? shared::CF_F32 : static_cast<shared::uint>(p.dtype);
+    return pipelines.get(attention_kernel(id, plan_.staged), plan_.kernel(id).tile.constants(dtype),
+                         &attention_[static_cast<std::size_t>(id)]);
+  };
+  if (p.forward) CROSSFLASH_TRY(get(KernelId::forward));
+  if (p.backward)
+    for (const KernelId id : {KernelId::backward_dot, KernelId::backward_dkv, KernelId::backward_dq})
+      CROSSFLASH_TRY(get(id));
+  if (!plan_.staged) return {};
+  for (const crossflash_dtype dtype : {CROSSFLASH_F32, p.dtype})  // lse is f32 always
+    for (const std::uint32_t scatter : {0u, 1u}) {
+      const std::uint32_t constants[] = {kCopyThreads, static_cast<std::uint32_t>(dtype), scatter};
+      CROSSFLASH_TRY(pipelines.get(copy_kernel(), constants, &copy_[dtype][scatter]));
+    }
+  return {};
+}
+
+Status Runner::upload_blocks(Transfer& transfer) {
+  const VkDeviceSize alignment =
+      std::max<VkDeviceSize>(context_.physical().properties.limits.minUniformBufferOffsetAlignment, 16);
+  block_pitch_ = (sizeof(shared::cf_problem) + alignment - 1) / alignment * alignment;
+  CROSSFLASH_TRY(
+      Buffer::create(context_, block_pitch_ * kKernelCount, Buffer::Kind::uniform, &blocks_));
+  for (std::size_t n = 0; n < kKernelCount; ++n)
+    CROSSFLASH_TRY(transfer.upload(*blocks_, block_pitch_ * n, &plan_.kernels[n].block,
+                                   sizeof(shared::cf_problem)));
+  return {};
+}
+
+Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
+  const std::size_t used =
+      pass == Pass::forward ? static_cast<std::size_t>(TensorId::grad_o) : kTensorCount;
+  for (std::size_t n = 0; n < used; ++n) {
+    const Tensor& tensor = plan_.problem.tensors[n];
+    CROSSFLASH_TRY(device_.check_stretch(
+        kTensorNames[n], args.buffers[n],
+        static_cast<std::uint64_t>(tensor.extent()) * dtype_size(tensor.dtype)));
+  }
+  return device_.check_stretch("workspace", args.workspace, plan_.workspace(pass));
+}
+
+Status Runner::run(Pass pass, const RunArgs& args) {
+  CROSSFLASH_TRY(check_buffers(pass, args));
+  const Problem& p = plan_.problem;
+  if (p.batch == 0 || (p.seq_q == 0 && (pass == Pass::forward || p.seq_k == 0))) return {};
+  crossflash_buffer workspace = args.workspace;
+  std::uint64_t bytes = plan_.workspace(pass);
+  if (workspace.handle == nullptr || bytes == 0) {
+    workspace = {reinterpret_cast<void*>(workspace_->handle()), 0};
+    bytes = std::max<std::uint64_t>(bytes, 4);
+  }
+  RecordingPool::Lease recording;
+  CROSSFLASH_TRY(recordings_[static_cast<std::size_t>(pass)]->acquire(&recording));
+  CROSSFLASH_TRY(recording->begin());
+  Recorder recorder(*this, args, workspace, bytes, *recording);
+  emit_steps(plan_, pass, recorder);
+  CROSSFLASH_TRY(recorder.status());
+  return recording->submit();
+}
+
+}  // namespace crossflash::vulkan
