@@ -55,9 +55,12 @@ std::string command(const Options& o, const Candidate& device, const Case& c) {
   return fmt::format("{} \"{}\"", text, format_case(c));
 }
 
-// A report ends in the case line, which is said otherwise here.
+// A report ends in the case line, which is said otherwise here; it may name several tensors.
 std::string reason(const conformance::Report& report) {
-  return report.reason.substr(0, report.reason.find("\n  case: "));
+  std::string text = report.reason.substr(0, report.reason.find("\n  case: "));
+  for (auto at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
+    text.replace(at, 1, "\n  ");
+  return text;
 }
 
 Tally check_device(const Options& o, const std::vector<Case>& cases, const Candidate& device,
