@@ -154,7 +154,7 @@ Command check_command(CLI::App& program) {
   add_case_options(*app, &o->cases);
   CLI::Option* random = app->add_option("--random", o->random, "This many random cases instead")
                             ->type_name("N")
-                            ->check(CLI::PositiveNumber);
+                            ->check(CLI::Range(std::size_t{1}, std::size_t{1000000}));
   app->add_option("--seed", o->seed, "Seed of the random cases")->needs(random);
   for (CLI::Option* other : app->get_options([](const CLI::Option* option) {
          return option->check_name("--file") || option->check_name("case");

@@ -52,9 +52,9 @@ nlohmann::json to_json(const Candidate& device, const Question& question, const 
 }  // namespace
 
 DemoReport::DemoReport()
-    : table_({{"device", Table::Align::left, 10},
-              {"name", Table::Align::left, 22},
-              {"kernel", Table::Align::left, 14},
+    : table_({{"device", Table::Align::left, 9},
+              {"name", Table::Align::left, 20},
+              {"kernel", Table::Align::left, 12},
               {"type"},
               {"mask"},
               {"worst"},
