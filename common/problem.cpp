@@ -39,10 +39,11 @@ Status make_tensor(const char* name, crossflash_dtype dtype, const crossflash_st
   if (s.batch == 0 && s.seq == 0 && s.head == 0 && s.dim == 0)
     s = contiguous_strides(seq, heads, width);
   if (s.dim != 1) return invalid("{}.dim is {}; the innermost stride must be 1", name, s.dim);
+  *out = {dtype, batch, seq, heads, width, {s.batch, s.seq, s.head}};
+  if (out->empty()) return {};  // strides reach nothing; contiguous ones have zeros here
   CROSSFLASH_TRY(check_stride(name, "batch", s.batch, batch));
   CROSSFLASH_TRY(check_stride(name, "seq", s.seq, seq));
   CROSSFLASH_TRY(check_stride(name, "head", s.head, heads));
-  *out = {dtype, batch, seq, heads, width, {s.batch, s.seq, s.head}};
   return {};
 }
 
