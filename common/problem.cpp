@@ -116,7 +116,8 @@ Status make_visibility(const crossflash_problem& in, shared::cf_visibility* out)
 }  // namespace
 
 crossflash_strides contiguous_strides(std::int64_t seq, std::int64_t heads, std::int64_t width) {
-  return {seq * heads * width, heads * width, width, 1};
+  // Of an empty sequence too the strides are positive, as they are asked to be.
+  return {std::max<std::int64_t>(seq, 1) * heads * width, heads * width, width, 1};
 }
 
 Status check_problem(const crossflash_problem& in, Problem* out) {

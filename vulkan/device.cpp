@@ -20,6 +20,8 @@ Status VulkanDevice::create(std::shared_ptr<const Instance> instance, DeviceInfo
   CROSSFLASH_TRY(Context::create(std::move(instance), options.index, &device->context_));
   device->caps_ = device->context_->physical().caps;
   CROSSFLASH_TRY(lower_caps(options.limits, &device->caps_));
+  // Kernels read four words at a time where they can.
+  device->caps_.alignment = std::max<std::uint64_t>(device->caps_.alignment, 16);
   device->pipelines_ = std::make_unique<Pipelines>(*device->context_);
   device->transfer_ = std::make_unique<Transfer>(*device->context_);
   *out = std::move(device);

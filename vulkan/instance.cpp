@@ -201,7 +201,8 @@ void Instance::describe(VkPhysicalDevice handle, PhysicalDevice* out) const {
     chained.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
     chained.pNext = &driver;
     functions_.vkGetPhysicalDeviceProperties2(handle, &chained);
-    out->driver = fmt::format("{} {}", driver.driverName, driver.driverInfo);
+    out->driver = fmt::format("{} {}", driver.driverName,
+                              driver.driverInfo[0] != '\0' ? driver.driverInfo : out->driver);
   }
 
   std::uint32_t count = 0;

@@ -92,6 +92,7 @@ struct Functions {
   CROSSFLASH_VULKAN_DEVICE_FUNCTIONS(CROSSFLASH_VULKAN_MEMBER)
 #undef CROSSFLASH_VULKAN_MEMBER
 
+  // Each finds all it can, and fails if one is missing.
   Status load_global(PFN_vkGetInstanceProcAddr entry);
   Status load_instance(VkInstance instance);
   Status load_device(VkDevice device);

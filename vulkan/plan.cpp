@@ -2,20 +2,30 @@
 #include "vulkan/plan.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "common/half.h"
 
 namespace crossflash::vulkan {
 namespace {
 
+// Lengths in steps of a factor of two: a tile for each length would be a pipeline for each.
+std::int64_t bucket(std::int64_t length) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(length, 1, 256))));
+}
+
 TileRequest tile_request(KernelId id, const VulkanPlan& plan) {
   const Problem& p = plan.problem;
   const Box& box = plan.kernel(id).box;
   const auto d = static_cast<std::uint32_t>(p.d), d_v = static_cast<std::uint32_t>(p.d_v);
+  const std::int64_t queries = bucket(box.queries), keys = bucket(box.keys);
   switch (id) {
-    case KernelId::forward: return {d, d_v, 0, 1, box.queries, box.keys};
-    case KernelId::backward_dkv: return {d + d_v, d, d_v, 2, box.keys, box.queries};
-    case KernelId::backward_dq: return {d + d_v, d, 0, 2, box.queries, box.keys};
+    case KernelId::forward:
+      return {d, d_v, 0, 1, queries, keys, p.product_flops(p.d + p.d_v)};
+    case KernelId::backward_dkv:
+      return {d + d_v, d, d_v, 2, keys, queries, p.product_flops(2 * (p.d + p.d_v))};
+    case KernelId::backward_dq:
+      return {d + d_v, d, 0, 2, queries, keys, p.product_flops(2 * p.d + p.d_v)};
     case KernelId::backward_dot: break;
   }
   return {};

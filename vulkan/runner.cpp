@@ -196,7 +196,7 @@ Status Runner::compile(Pipelines& pipelines) {
   const Problem& p = plan_.problem;
   const auto get = [&](KernelId id) {
     const shared::uint dtype = plan_.staged ? shared::CF_F32 : static_cast<shared::uint>(p.dtype);
-    return pipelines.get(attention_kernel(id, plan_.staged), plan_.kernel(id).tile.constants(dtype),
+    return pipelines.get(attention_kernel(id, plan_.staged), plan_.kernel(id).tile.constants(dtype, p.score.features),
                          &attention_[static_cast<std::size_t>(id)]);
   };
   if (p.forward) CROSSFLASH_TRY(get(KernelId::forward));

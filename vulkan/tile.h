@@ -17,16 +17,16 @@ struct Tile {
   std::uint32_t threads = 0, thread_cols = 0;
   std::uint32_t rows = 0, cols = 0;        // of one invocation
   std::uint32_t depth = 0, strip = 0;      // staged at a time: head-size columns, accumulated rows
-  std::uint32_t width_a = 1, width_b = 1;  // accumulator columns of one invocation
-  std::uint32_t panel = 0;                 // floats of the staging area
+  std::uint32_t width_a = 1, width_b = 1;  // accumulator columns of one invocation, in vec4
+  std::uint32_t panel = 0;                 // vec4 of the staging area
 
   std::uint32_t tile_rows() const { return rows * (threads / thread_cols); }  // BR
   std::uint32_t tile_cols() const { return cols * thread_cols; }              // BC
   std::uint64_t shared_bytes() const {
-    return 4 * (std::uint64_t{panel} + std::uint64_t{tile_rows()} * (tile_cols() + 1));
+    return 16 * (std::uint64_t{panel} + std::uint64_t{tile_rows()} * (tile_cols() / 4 + 1));
   }
   // Values of the specialization constants CF_SPEC_* in order.
-  std::array<std::uint32_t, 10> constants(std::uint32_t dtype) const;
+  std::array<std::uint32_t, 11> constants(std::uint32_t dtype, std::uint32_t features) const;
   std::string describe() const;  // "64x32"
 };
 
@@ -38,6 +38,7 @@ struct TileRequest {
   std::uint32_t products = 1;    // score-sized register arrays
   std::int64_t row_length = 0;   // rows and columns the tiles must cover
   std::int64_t col_length = 0;
+  double flops = 0;  // of a run: whether long code pays for its compilation
 };
 
 // The cheapest tile that fits; none if not even the smallest does.

@@ -131,9 +131,10 @@ struct cf_copy {
 #define CF_SPEC_COLS 4          // tile columns of one thread
 #define CF_SPEC_DEPTH 5         // head-size slice that is staged at a time
 #define CF_SPEC_STRIP 6         // rows that are staged at a time when accumulating
-#define CF_SPEC_WIDTH_A 7       // columns of one thread in the first accumulator (O, dQ, dK)
+#define CF_SPEC_WIDTH_A 7       // vec4 columns of one thread in the first accumulator (O, dQ, dK)
 #define CF_SPEC_WIDTH_B 8       // and in the second (dV)
-#define CF_SPEC_PANEL 9         // floats of the staging area in shared memory
+#define CF_SPEC_PANEL 9         // vec4 of the staging area in shared memory
+#define CF_SPEC_FEATURES 10     // cf_score.features, so that a kernel is built without what is not asked
 #define CF_SPEC_SCATTER 2       // copy.comp: 0 tensor to arena, 1 arena to tensor
 
 #ifndef CF_GLSL

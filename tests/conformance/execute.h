@@ -47,7 +47,7 @@ Status make_execution(const Case& c, Execution* out);
 // plan must agree.
 std::optional<Status> refusal(const Device& device, const crossflash_problem& problem);
 
-// A problem of backward alone is fed o and lse from the reference.
+// A problem of backward alone is fed o and lse from the device's forward of the same problem.
 Results execute(const Device& device, const Execution& execution);
 
 // The name of the first tensor of which the bits differ; empty: all are equal.

@@ -27,15 +27,16 @@ void main() {
   const uint state_pitch = problem.k.width + problem.v.width;
   const uint state = slice.base_state + w.row * state_pitch;
 
-  float dk[ROWS * WIDTH_A];
-  float dv[ROWS * WIDTH_B];
-  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) dk[x] = 0.0;
-  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_B; ++x) dv[x] = 0.0;
+  vec4 dk[ROWS * WIDTH_A];
+  vec4 dv[ROWS * WIDTH_B];
+  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) dk[x] = vec4(0.0);
+  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_B; ++x) dv[x] = vec4(0.0);
   if ((slice.carry & CF_CARRY_IN) != 0) {
-    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.k.width, row, column, n)
-      dk[n] = work[state + row * state_pitch + column];
-    FOR_EACH_ACCUMULATOR(WIDTH_B, rows, problem.v.width, row, column, n)
-      dv[n] = work[state + row * state_pitch + problem.k.width + column];
+#define RESUME_DK(row, column, count) load4_work(state + row * state_pitch + column, count)
+#define RESUME_DV(row, column, count) \
+  load4_work(state + row * state_pitch + problem.k.width + column, count)
+    RESUME_EACH(dk, WIDTH_A, rows, problem.k.width, RESUME_DK)
+    RESUME_EACH(dv, WIDTH_B, rows, problem.v.width, RESUME_DV)
   }
 
   const int query_begin =
@@ -54,9 +55,9 @@ void main() {
 
       float s[SCORES];
       float ds[SCORES];
-      PRODUCT(s, load_k, k0, problem.k.seq, 0, rows, load_q, q0, problem.q.seq, 0, columns,
+      PRODUCT(s, load4_k, k0, problem.k.seq, 0, rows, load4_q, q0, problem.q.seq, 0, columns,
               problem.k.width)  // S^T = K Q^T
-      PRODUCT(ds, load_v, v0, problem.v.seq, 0, rows, load_grad_o, grad_o0, problem.grad_o.seq, 0,
+      PRODUCT(ds, load4_v, v0, problem.v.seq, 0, rows, load4_grad_o, grad_o0, problem.grad_o.seq, 0,
               columns, problem.v.width)  // dP^T = V dO^T
 
       [[unroll]] for (uint c = 0; c < COLS; ++c) {
@@ -78,25 +79,29 @@ void main() {
         }
       }
       share_weights(s);
-      ACCUMULATE(dv, WIDTH_B, load_grad_o, grad_o0, problem.grad_o.seq, 0, columns,
+      ACCUMULATE(dv, WIDTH_B, load4_grad_o, grad_o0, problem.grad_o.seq, 0, columns,
                  problem.v.width)  // dV += (P z)^T dO
       share_weights(ds);
-      ACCUMULATE(dk, WIDTH_A, load_q, q0, problem.q.seq, 0, columns,
+      ACCUMULATE(dk, WIDTH_A, load4_q, q0, problem.q.seq, 0, columns,
                  problem.k.width)  // dK += dS^T Q
     }
   }
 
   if ((slice.carry & CF_CARRY_OUT) != 0) {
-    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.k.width, row, column, n)
-      work[state + row * state_pitch + column] = dk[n];
-    FOR_EACH_ACCUMULATOR(WIDTH_B, rows, problem.v.width, row, column, n)
-      work[state + row * state_pitch + problem.k.width + column] = dv[n];
+#define SUSPEND_DK(row, column, value, count) \
+  store4_work(state + row * state_pitch + column, value, count)
+#define SUSPEND_DV(row, column, value, count) \
+  store4_work(state + row * state_pitch + problem.k.width + column, value, count)
+    FOR_EACH(dk, WIDTH_A, rows, problem.k.width, SUSPEND_DK)
+    FOR_EACH(dv, WIDTH_B, rows, problem.v.width, SUSPEND_DV)
     return;
   }
   const uint grad_k0 = key_element(problem.grad_k, slice.base_grad_k, w, j0 - slice.key_begin);
   const uint grad_v0 = key_element(problem.grad_v, slice.base_grad_v, w, j0 - slice.key_begin);
-  FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.k.width, row, column, n)
-    store_grad_k(grad_k0 + row * problem.grad_k.seq + column, dk[n]);
-  FOR_EACH_ACCUMULATOR(WIDTH_B, rows, problem.v.width, row, column, n)
-    store_grad_v(grad_v0 + row * problem.grad_v.seq + column, dv[n]);
+#define STORE_DK(row, column, value, count) \
+  store4_grad_k(grad_k0 + row * problem.grad_k.seq + column, value, count)
+#define STORE_DV(row, column, value, count) \
+  store4_grad_v(grad_v0 + row * problem.grad_v.seq + column, value, count)
+  FOR_EACH(dk, WIDTH_A, rows, problem.k.width, STORE_DK)
+  FOR_EACH(dv, WIDTH_B, rows, problem.v.width, STORE_DV)
 }

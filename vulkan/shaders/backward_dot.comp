@@ -16,8 +16,13 @@ void main() {
   const int row = i - slice.query_begin;
   const uint o0 = query_element(problem.o, slice.base_o, w, w.member, row);
   const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, w.member, row);
+  // In the order in which PRODUCT sums dP = dO V^T, so that dP - D is 0 where o is v.
   float dot = 0.0;
-  for (uint x = 0; x < problem.o.width; ++x)
-    dot = fma(load_o(o0 + x), load_grad_o(grad_o0 + x), dot);
+  for (uint x = 0; x < problem.o.width; x += 4) {
+    const uint count = problem.o.width - x;
+    const vec4 a = load4_o(o0 + x, count);
+    const vec4 b = load4_grad_o(grad_o0 + x, count);
+    dot = fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, dot))));
+  }
   work[query_element(problem.lse, slice.base_delta, w, w.member, row)] = dot;
 }

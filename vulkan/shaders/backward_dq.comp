@@ -36,11 +36,11 @@ void main() {
     lse[r] = inside ? load_lse(lse0 + row * problem.lse.seq) : cf_neg_inf();
     D[r] = inside ? work[delta0 + row * problem.lse.seq] : 0.0;
   }
-  float dq[ROWS * WIDTH_A];
-  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) dq[x] = 0.0;
+  vec4 dq[ROWS * WIDTH_A];
+  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) dq[x] = vec4(0.0);
   if ((slice.carry & CF_CARRY_IN) != 0) {
-    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.q.width, row, column, n)
-      dq[n] = work[state + row * problem.q.width + column];
+#define RESUME(row, column, count) load4_work(state + row * problem.q.width + column, count)
+    RESUME_EACH(dq, WIDTH_A, rows, problem.q.width, RESUME)
   }
 
   const int key_begin = max(slice.key_begin, cf_keys_begin(problem.visibility, i0));
@@ -54,9 +54,9 @@ void main() {
 
     float s[SCORES];
     float ds[SCORES];
-    PRODUCT(s, load_q, q0, problem.q.seq, 0, rows, load_k, k0, problem.k.seq, from, to,
+    PRODUCT(s, load4_q, q0, problem.q.seq, 0, rows, load4_k, k0, problem.k.seq, from, to,
             problem.q.width)  // S = Q K^T
-    PRODUCT(ds, load_grad_o, grad_o0, problem.grad_o.seq, 0, rows, load_v, v0, problem.v.seq, from,
+    PRODUCT(ds, load4_grad_o, grad_o0, problem.grad_o.seq, 0, rows, load4_v, v0, problem.v.seq, from,
             to, problem.v.width)  // dP = dO V^T
 
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
@@ -71,15 +71,17 @@ void main() {
       }
     }
     share_weights(ds);
-    ACCUMULATE(dq, WIDTH_A, load_k, k0, problem.k.seq, from, to, problem.q.width)  // dQ += dS K
+    ACCUMULATE(dq, WIDTH_A, load4_k, k0, problem.k.seq, from, to, problem.q.width)  // dQ += dS K
   }
 
   if ((slice.carry & CF_CARRY_OUT) != 0) {
-    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.q.width, row, column, n)
-      work[state + row * problem.q.width + column] = dq[n];
+#define SUSPEND(row, column, value, count) \
+  store4_work(state + row * problem.q.width + column, value, count)
+    FOR_EACH(dq, WIDTH_A, rows, problem.q.width, SUSPEND)
     return;
   }
   const uint grad_q0 = query_element(problem.grad_q, slice.base_grad_q, w, w.member, at);
-  FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.q.width, row, column, n)
-    store_grad_q(grad_q0 + row * problem.grad_q.seq + column, dq[n]);
+#define STORE_DQ(row, column, value, count) \
+  store4_grad_q(grad_q0 + row * problem.grad_q.seq + column, value, count)
+  FOR_EACH(dq, WIDTH_A, rows, problem.q.width, STORE_DQ)
 }

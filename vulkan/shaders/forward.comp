@@ -20,18 +20,18 @@ CF_WRITES_F32(lse, CF_BIND_LSE)
 
 float m[ROWS];            // row maximum
 float l[ROWS];            // this invocation's share of the row sum
-float o[ROWS * WIDTH_A];  // unnormalised output
+vec4 o[ROWS * WIDTH_A];   // unnormalised output
 
 // The largest (or summed) x of each row over the invocations that share it.
 void reduce_rows(inout float x[ROWS], bool sum) {
   barrier();
   [[unroll]] for (uint r = 0; r < ROWS; ++r)
-    weights[(first_row() + r) * THREAD_COLS + thread_col()] = x[r];
+    weights[(first_row() + r) * THREAD_COLS + thread_col()].x = x[r];
   barrier();
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-    float y = weights[(first_row() + r) * THREAD_COLS];
+    float y = weights[(first_row() + r) * THREAD_COLS].x;
     for (uint c = 1; c < THREAD_COLS; ++c) {
-      const float other = weights[(first_row() + r) * THREAD_COLS + c];
+      const float other = weights[(first_row() + r) * THREAD_COLS + c].x;
       y = sum ? y + other : cf_combine_max(y, other);
     }
     x[r] = y;
@@ -51,7 +51,7 @@ void main() {
     m[r] = cf_neg_inf();
     l[r] = 0.0;
   }
-  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) o[x] = 0.0;
+  [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) o[x] = vec4(0.0);
   if ((slice.carry & CF_CARRY_IN) != 0) {
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
       const uint row = first_row() + r;
@@ -60,8 +60,8 @@ void main() {
         if (thread_col() == 0) l[r] = work[state + row * state_pitch + problem.o.width + 1];
       }
     }
-    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.o.width, row, column, n)
-      o[n] = work[state + row * state_pitch + column];
+#define RESUME(row, column, count) load4_work(state + row * state_pitch + column, count)
+    RESUME_EACH(o, WIDTH_A, rows, problem.o.width, RESUME)
   }
 
   const int key_begin = max(slice.key_begin, cf_keys_begin(problem.visibility, i0));
@@ -74,7 +74,7 @@ void main() {
     const uint v0 = key_element(problem.v, slice.base_v, w, j0 - slice.key_begin);
 
     float s[SCORES];
-    PRODUCT(s, load_q, q0, problem.q.seq, 0, rows, load_k, k0, problem.k.seq, from, to,
+    PRODUCT(s, load4_q, q0, problem.q.seq, 0, rows, load4_k, k0, problem.k.seq, from, to,
             problem.q.width)  // S = Q K^T
 
     const bool full = from <= 0 && to >= int(BC) &&
@@ -104,7 +104,7 @@ void main() {
         l[r] += s[n];
       }
     }
-    if ((problem.score.features & CF_DROPOUT) != 0) {
+    if ((FEATURES & CF_DROPOUT) != 0) {
       const uint j = uint(j0) + first_col();
       [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         const uvec4 block = cf_dropout_block(slice.dropout, bh, uint(i0) + first_row() + r,
@@ -116,7 +116,7 @@ void main() {
       }
     }
     share_weights(s);
-    ACCUMULATE(o, WIDTH_A, load_v, v0, problem.v.seq, from, to, problem.v.width)  // O += P V
+    ACCUMULATE(o, WIDTH_A, load4_v, v0, problem.v.seq, from, to, problem.v.width)  // O += P V
   }
 
   if ((slice.carry & CF_CARRY_OUT) != 0) {
@@ -128,8 +128,9 @@ void main() {
         work[state + row * state_pitch + problem.o.width + 1] = l[r];
       }
     }
-    FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.o.width, row, column, n)
-      work[state + row * state_pitch + column] = o[n];
+#define SUSPEND(row, column, value, count) \
+  store4_work(state + row * state_pitch + column, value, count)
+    FOR_EACH(o, WIDTH_A, rows, problem.o.width, SUSPEND)
     return;
   }
 
@@ -143,6 +144,7 @@ void main() {
     const float inverse = cf_inverse_sum(l[r]);
     [[unroll]] for (uint x = 0; x < WIDTH_A; ++x) o[r * WIDTH_A + x] *= inverse;
   }
-  FOR_EACH_ACCUMULATOR(WIDTH_A, rows, problem.o.width, row, column, n)
-    store_o(o0 + row * problem.o.seq + column, o[n]);
+#define STORE_O(row, column, value, count) \
+  store4_o(o0 + row * problem.o.seq + column, value, count)
+  FOR_EACH(o, WIDTH_A, rows, problem.o.width, STORE_O)
 }

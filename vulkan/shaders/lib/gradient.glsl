@@ -8,12 +8,12 @@
 
 // 0 or 1/(1 - p) for an element, given its block of draws.
 float dropout_factor(uvec4 block, uint j) {
-  if ((problem.score.features & CF_DROPOUT) == 0) return 1.0;
+  if ((FEATURES & CF_DROPOUT) == 0) return 1.0;
   return cf_dropout_keeps(slice.dropout, block, j) ? problem.score.keep_scale : 0.0;
 }
 
 uvec4 dropout_block(uint bh, uint i, uint j) {
-  if ((problem.score.features & CF_DROPOUT) == 0) return uvec4(0, 0, 0, 0);
+  if ((FEATURES & CF_DROPOUT) == 0) return uvec4(0, 0, 0, 0);
   return cf_dropout_block(slice.dropout, bh, i, j / CF_DROPOUT_KEYS);
 }
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// unfused.cpp: which backend has an unfused computation.
+#include "bench/unfused.h"
+
+#include <string_view>
+
+namespace crossflash::bench {
+namespace {
+
+struct Row {
+  std::string_view backend;
+  std::unique_ptr<Unfused> (*make)(const Device&, const Problem&, const reference::Inputs&);
+};
+constexpr Row kRows[] = {{"cpu", make_unfused_cpu}};
+
+}  // namespace
+
+std::unique_ptr<Unfused> make_unfused(const Device& device, const Problem& problem,
+                                      const reference::Inputs& inputs) {
+  const crossflash_device_info info = device.info();
+  for (const Row& row : kRows)
+    if (row.backend == info.backend) return row.make(device, problem, inputs);
+  return nullptr;
+}
+
+}  // namespace crossflash::bench

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+// self_test.cpp: the suite judging itself: case lines survive the way there and back, bad words are
+// named, and every fault that the judge or the guards must notice is put before them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "common/half.h"
+#include "tests/conformance/compare.h"
+#include "tests/conformance/conformance.h"
+#include "tests/conformance/execute.h"
+#include "tests/conformance/fill.h"
+#include "tests/conformance/memory.h"
+
+namespace crossflash::conformance {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Case parsed(const std::string& line) {
+  Case c;
+  const Status status = parse_case(line, &c);
+  EXPECT_TRUE(status.ok()) << status.text();
+  return c;
+}
+
+TEST(CaseLine, EveryWordComesBack) {
+  for (const char* line :
+       {"batch=1",
+        "batch=2 seq=33x65 heads=8/2 d=64 dv=32 type=f16 causal=bottom-right window=16,0",
+        "scale=0.1 dropout=0.1 seed=18446744073709551615 offset=4294967295 data=7",
+        "scale=-1e-30 layout=padded fill=ties passes=forward",
+        "layout=packed fill=tiny passes=backward"}) {
+    std::string formatted = format_case(parsed(line));
+    EXPECT_EQ(format_case(parsed(formatted)), formatted);
+  }
+  EXPECT_EQ(format_case(parsed("softcap=30 alibi sink bias packed heads=8/2")),
+            "heads=8/2 softcap=30 alibi sink bias packed");
+  EXPECT_EQ(format_case(parsed("  dv=16\td=32  ")), "d=32 dv=16");
+  EXPECT_EQ(parsed("d=40").problem.d_v, 40);
+  EXPECT_EQ(parsed("dv=8 d=40").problem.d_v, 8);
+}
+
+TEST(CaseLine, RandomCasesComeBack) {
+  std::mt19937_64 random(1);
+  for (int n = 0; n < 2000; ++n) {
+    const std::string line = format_case(random_case(random));
+    ASSERT_EQ(format_case(parsed(line)), line);
+  }
+}
+
+TEST(CaseLine, BadWordsAreNamed) {
+  for (const char* word :
+       {"sequence=4", "seq", "seq=", "seq=4x", "seq=4y5", "heads=8/", "d=1.5", "type=f64",
+        "causal=yes", "window=3", "dropout=1e", "seed=-1", "layout=bhds", "fill=zero", "passes=3",
+        "alibi=1", "=", "batch=99999999999999999999"}) {
+    Case c;
+    const Status status = parse_case(fmt::format("batch=2 {} dv=7", word).c_str() + 8, &c);
+    EXPECT_EQ(status.code(), CROSSFLASH_INVALID) << word;
+    EXPECT_NE(status.text().find(fmt::format("\"{}\"", word)), std::string::npos) << status.text();
+    EXPECT_EQ(status.text().find('\n'), std::string::npos);
+  }
+  Case c;
+  EXPECT_FALSE(parse_case("d=4 d=4", &c).ok());
+  EXPECT_FALSE(parse_case("bias bias", &c).ok());
+  EXPECT_FALSE(parse_case("seq=5x9 layout=packed", &c).ok());
+}
+
+TEST(CaseLine, FilesHaveCommentsAndNumbers) {
+  std::vector<Case> cases;
+  ASSERT_TRUE(parse_cases("# all\n\nd=8 # odd\r\n  d=16", &cases).ok());
+  ASSERT_EQ(cases.size(), 2u);
+  EXPECT_EQ(cases[1].problem.d, 16);
+  EXPECT_NE(parse_cases("d=8\n\nd=x\n", &cases).text().find("line 3"), std::string::npos);
+}
+
+// One row of three elements, as o.
+std::string judged(std::vector<float> out, std::vector<double> exact, std::vector<double> plain,
+                   crossflash_dtype dtype = CROSSFLASH_F32, TensorId id = TensorId::o) {
+  const Tensor tensor{dtype, 1, 1, 1, 3, {3, 3, 3}};
+  return judge_tensor(id, tensor, out, exact, plain).failure;
+}
+
+TEST(Judge, AcceptsTwiceThePlainErrorAndNoMore) {
+  EXPECT_EQ(judged({1, 2, 3.019f}, {1, 2, 3}, {1, 2, 3.01}), "");
+  EXPECT_NE(judged({1, 2, 3.021f}, {1, 2, 3}, {1, 2, 3.01}), "");
+  EXPECT_EQ(judged({1, 2, 3.029f}, {1, 2, 3}, {1, 2, 3.01}, CROSSFLASH_F32, TensorId::grad_q), "");
+  EXPECT_NE(judged({1, 2, 3.031f}, {1, 2, 3}, {1, 2, 3.01}, CROSSFLASH_F32, TensorId::grad_q), "");
+}
+
+TEST(Judge, AllowsTheTypesRoundingWithoutPlainError) {
+  EXPECT_EQ(judged({1, 2, 3.000001f}, {1, 2, 3}, {1, 2, 3}), "");
+  EXPECT_NE(judged({1, 2, 3.000002f}, {1, 2, 3}, {1, 2, 3}), "");
+  EXPECT_EQ(judged({1, 2, 3 + 0x1p-10f}, {1, 2, 3}, {1, 2, 3}, CROSSFLASH_F16), "");
+  EXPECT_NE(judged({1, 2, 3 + 0x1p-9f}, {1, 2, 3}, {1, 2, 3}, CROSSFLASH_F16), "");
+  EXPECT_EQ(judged({1, 2, 3 + 0x1p-7f}, {1, 2, 3}, {1, 2, 3}, CROSSFLASH_BF16), "");
+  EXPECT_NE(judged({1, 2, 3 + 0x1p-6f}, {1, 2, 3}, {1, 2, 3}, CROSSFLASH_BF16), "");
+}
+
+TEST(Judge, NoticesWhatIsNotFinite) {
+  const auto nan = static_cast<float>(kNan), inf = static_cast<float>(kInf);
+  EXPECT_NE(judged({nan, 2, 3}, {1, 2, 3}, {1, 2, 3}), "");
+  EXPECT_NE(judged({1, inf, 3}, {1, 2, 3}, {1, 2, 3}), "");
+  EXPECT_NE(judged({1, 2, -inf}, {1, 2, 3}, {1, 2, 3}), "");
+  EXPECT_NE(judged({1, 2, -3.4e38f}, {1, 2, -kInf}, {1, 2, -kInf}), "") << "a finite stand-in";
+  EXPECT_NE(judged({1, 2, inf}, {1, 2, -kInf}, {1, 2, -kInf}), "");
+  EXPECT_NE(judged({1, 2, nan}, {1, 2, -kInf}, {1, 2, -kInf}), "");
+  EXPECT_EQ(judged({1, 2, -inf}, {1, 2, -kInf}, {1, 2, -kInf}), "");
+  // A plain computation that overflows must not make everything right.
+  EXPECT_NE(judged({1, 2, 9}, {1, 2, 3}, {1, kInf, kNan}), "");
+  EXPECT_NE(judged({1, 2}, {1, 2, 3}, {1, 2, 3}), "") << "an element is missing";
+}
+
+TEST(Judge, SaysWhere) {
+  const Tensor keys{CROSSFLASH_F32, 2, 3, 4, 5, {60, 20, 5}};
+  EXPECT_EQ(coordinates(TensorId::grad_k, keys, 1 * 60 + 2 * 20 + 3 * 5 + 4),
+            "(batch 1, key 2, head 3, element 4)");
+  const Tensor lse{CROSSFLASH_F32, 2, 4, 3, 1, {12, 3, 1}};
+  EXPECT_EQ(coordinates(TensorId::lse, lse, 1 * 12 + 2 * 3 + 1), "(batch 1, head 2, query 1)");
+}
+
+TEST(Memory, NoticesEveryForeignElement) {
+  for (const Layout layout : {Layout::bshd, Layout::bhsd, Layout::packed_qkv, Layout::padded})
+    for (const char* type : {"f32", "f16", "bf16"}) {
+      Case c = parsed(fmt::format("batch=2 seq=3 heads=4/2 d=5 dv=3 type={}", type));
+      c.layout = layout;
+      Execution e;
+      ASSERT_TRUE(make_execution(c, &e).ok());
+      const Place& k = e.arrangement.place(TensorId::grad_k);
+      Block block(c.problem.dtype, e.arrangement.extents[k.block], e.arrangement.guard,
+                  Role::output, 0);
+      block.poison(k.view);
+      std::size_t own = 0;
+      for (std::size_t n = 0; n < block.bytes().size(); ++n) {
+        Block now = block;
+        now.bytes()[n] ^= std::byte{1};
+        own += now.damage(block).empty() ? 1u : 0u;
+      }
+      EXPECT_EQ(own, k.view.count() * dtype_size(c.problem.dtype)) << format_case(c);
+    }
+}
+
+TEST(Memory, TensorsOfABlockDoNotOverlap) {
+  for (const Layout layout : {Layout::bshd, Layout::bhsd, Layout::packed_qkv, Layout::padded}) {
+    Case c = parsed("batch=2 seq=3 heads=4/2 d=5 dv=7");
+    c.layout = layout;
+    Execution e;
+    ASSERT_TRUE(make_execution(c, &e).ok());
+    std::vector<Block> blocks;
+    for (const std::int64_t extent : e.arrangement.extents)
+      blocks.emplace_back(CROSSFLASH_F32, extent, e.arrangement.guard, Role::input, 0.0f);
+    const auto count = [](const View& view, float value) {
+      return std::vector<float>(view.count(), value);
+    };
+    float value = 1;
+    for (const Place& place : e.arrangement.places)
+      blocks[place.block].write(place.view, count(place.view, value++));
+    value = 1;
+    for (const Place& place : e.arrangement.places)
+      EXPECT_EQ(blocks[place.block].read(place.view), count(place.view, value++));
+  }
+}
+
+TEST(Fill, IsOfTheTypeAndRepeats) {
+  for (const char* type : {"f32", "f16", "bf16"})
+    for (const char* fill : {"normal", "large", "ties", "tiny"}) {
+      const Case c = parsed(fmt::format("seq=50 heads=2 d=32 type={} fill={}", type, fill));
+      Execution a, b;
+      ASSERT_TRUE(make_execution(c, &a).ok() && make_execution(c, &b).ok());
+      EXPECT_EQ(a.inputs.q, b.inputs.q);
+      EXPECT_NE(a.inputs.q, a.inputs.k);
+      double sum = 0, squares = 0;
+      for (const float x : a.inputs.q) {
+        ASSERT_EQ(x, round_to(c.problem.dtype, x));
+        ASSERT_TRUE(std::isfinite(x));
+        sum += x;
+        squares += static_cast<double>(x) * static_cast<double>(x);
+      }
+      EXPECT_GT(squares, 0) << type << fill;
+      const auto n = static_cast<double>(a.inputs.q.size());
+      EXPECT_LT(std::abs(sum / n), 0.1 * std::sqrt(squares / n) + 0x1p-149) << type << fill;
+    }
+}
+
+TEST(Random, DrawsEverything) {
+  std::mt19937_64 random(3);
+  int packed = 0, empty = 0, wide = 0, odd = 0, dropped = 0, blind = 0;
+  for (int n = 0; n < 2000; ++n) {
+    const Case c = random_case(random);
+    const crossflash_problem& p = c.problem;
+    packed += c.layout == Layout::packed_qkv;
+    empty += p.batch == 0 || p.seq_q == 0 || p.seq_k == 0;
+    wide += p.d > 256;
+    odd += p.d % 2 == 1 && p.dtype != CROSSFLASH_F32;
+    dropped += p.dropout > 0;
+    blind += p.causal == CROSSFLASH_CAUSAL_BOTTOM_RIGHT && p.seq_q > p.seq_k;
+    Problem checked;
+    Execution e;
+    ASSERT_TRUE(make_execution(c, &e).ok()) << format_case(c);
+    ASSERT_TRUE(check_problem(e.problem, &checked).ok()) << format_case(c);
+    ASSERT_LE(checked.product_flops(p.d + p.d_v), 80e6) << format_case(c);
+  }
+  for (const int count : {packed, empty, wide, odd, dropped, blind}) EXPECT_GT(count, 20);
+}
+
+}  // namespace
+}  // namespace crossflash::conformance
