@@ -85,6 +85,7 @@ cf_slice whole(const VulkanPlan& plan, const KernelPlan& kernel) {
   const Problem& p = plan.problem;
   cf_slice s{};
   s.base_delta = kernel.delta;
+  s.base_mend = kernel.mend;
   s.base_state = kernel.state;
   s.heads = static_cast<uint>(p.heads_kv);
   s.group_count = static_cast<uint>(p.group());
@@ -127,6 +128,7 @@ void emit_over_queries(const VulkanPlan& plan, KernelId id, Sink& sink) {
       s.base_grad_o = base(kernel.block.grad_o);
       s.base_lse = base(kernel.block.lse);
       s.base_delta += base(kernel.block.lse);
+      s.base_mend += base(kernel.block.lse);
       const bool first = member == 0 && begin == 0;
       const bool last = member + kernel.box.members >= p.group() && begin + chunk >= p.seq_q;
       s.carry = (first ? 0u : shared::CF_CARRY_IN) | (last ? 0u : shared::CF_CARRY_OUT);
@@ -156,8 +158,8 @@ Status plan_direct(VulkanPlan* plan) {
     if (dkv.members < p.group() || dkv.queries < p.seq_q)
       state = std::max(state, key_rows * static_cast<double>(p.d + p.d_v));
     if (plan->kernel(KernelId::backward_dq).box.keys < p.seq_k)
-      state = std::max(state, query_rows * static_cast<double>(p.d));
-    backward = query_rows + state;
+      state = std::max(state, query_rows * static_cast<double>(p.d + 1));
+    backward = 2 * query_rows + state;
   }
   const double bytes = 4 * std::max(forward, backward);
   if (bytes + static_cast<double>(plan->caps.alignment) > static_cast<double>(plan->caps.range))
@@ -165,9 +167,10 @@ Status plan_direct(VulkanPlan* plan) {
                        plan->caps.range);
   plan->forward_workspace = 4 * static_cast<std::uint64_t>(forward);
   plan->backward_workspace = 4 * static_cast<std::uint64_t>(backward);
-  for (KernelPlan& kernel : plan->kernels) kernel.state = 0;
-  for (const KernelId id : {KernelId::backward_dkv, KernelId::backward_dq})
-    plan->kernel(id).state = static_cast<std::uint32_t>(query_rows);
+  for (const KernelId id : {KernelId::backward_dkv, KernelId::backward_dq}) {
+    plan->kernel(id).mend = static_cast<std::uint32_t>(query_rows);
+    plan->kernel(id).state = static_cast<std::uint32_t>(2 * query_rows);
+  }
   return {};
 }
 
@@ -183,8 +186,8 @@ void emit_direct(const VulkanPlan& plan, Pass pass, Sink& sink) {
                 p.batch, sink);
     sink.barrier();
   }
-  if (keys) emit_over_queries(plan, KernelId::backward_dkv, sink);
   if (queries) emit_over_keys(plan, KernelId::backward_dq, sink);
+  if (keys) emit_over_queries(plan, KernelId::backward_dkv, sink);
 }
 
 }  // namespace crossflash::vulkan

@@ -29,9 +29,9 @@ struct KernelPlan {
   shared::cf_problem block;
   Box box;
   double flops_per_group = 0;
-  // First words in the workspace: all of the tensors' in an arena, else delta's and state's.
+  // First words in the work binding: of the tensors in an arena, of delta, mend and the state.
   std::array<std::uint32_t, kTensorCount> arena{};
-  std::uint32_t delta = 0, state = 0;
+  std::uint32_t delta = 0, mend = 0, state = 0;
 };
 
 struct VulkanPlan {
@@ -40,6 +40,9 @@ struct VulkanPlan {
   bool staged = false;
   std::array<KernelPlan, kKernelCount> kernels;
   std::uint64_t forward_workspace = 0, backward_workspace = 0;  // bytes
+  // Staged: the mend factors of all rows lie in the workspace before the arena, as a tensor.
+  Tensor saved_rows{};
+  std::uint64_t arena_offset = 0;  // bytes; the work binding starts there
   std::string describe;
 
   const KernelPlan& kernel(KernelId id) const { return kernels[static_cast<std::size_t>(id)]; }

@@ -2,7 +2,9 @@
 #include "vulkan/runner.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
+#include <vector>
 
 #include "common/half.h"
 #include "vulkan/device.h"
@@ -67,10 +69,16 @@ Window make_window(std::uint32_t number, crossflash_buffer buffer, std::uint64_t
 // Records the steps of one run. The first failure is kept and ends the recording.
 class Recorder : public Sink {
  public:
-  Recorder(const Runner& runner, const RunArgs& args, crossflash_buffer workspace,
+  Recorder(const Runner& runner, Pass pass, const RunArgs& args, crossflash_buffer workspace,
            std::uint64_t workspace_bytes, Recording& recording)
-      : runner_(runner), plan_(runner.plan_), args_(args), recording_(recording) {
-    const Window window = make_window(CF_BIND_WORK, workspace, 0, workspace_bytes, alignment());
+      : runner_(runner),
+        plan_(runner.plan_),
+        args_(args),
+        workspace_(workspace),
+        recording_(recording) {
+    const std::uint64_t saved = pass == Pass::backward ? plan_.arena_offset : 0;
+    const Window window =
+        make_window(CF_BIND_WORK, workspace, saved, workspace_bytes - saved, alignment());
     work_ = window.binding;
     work_skipped_ = static_cast<shared::uint>(window.skipped / 4);
   }
@@ -80,11 +88,12 @@ class Recorder : public Sink {
   void copy(const CopyStep& step) override {
     if (!status_.ok()) return;
     bound_.reset();
-    const Tensor& tensor = plan_.problem.tensor(step.tensor);
+    const Tensor& tensor = step.tensor;
     const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
     const Window window = make_window(
-        CF_BIND_TENSOR, args_.buffer(step.tensor), static_cast<std::uint64_t>(step.first * size),
-        static_cast<std::uint64_t>(step.span * size), alignment());
+        CF_BIND_TENSOR, step.id ? args_.buffer(*step.id) : workspace_,
+        static_cast<std::uint64_t>(step.first * size), static_cast<std::uint64_t>(step.span * size),
+        alignment());
     const Pipeline& pipeline = *runner_.copy_[tensor.dtype][step.scatter ? 1 : 0];
     const Binding bindings[] = {work_, window.binding};
     status_ = recording_.bind(pipeline, bindings);
@@ -108,6 +117,7 @@ class Recorder : public Sink {
     shared::cf_slice slice = step.slice;
     slice.dropout = args_.dropout;
     slice.base_delta += work_skipped_;
+    slice.base_mend += work_skipped_;
     slice.base_state += work_skipped_;
     shared::uint* const bases[kTensorCount] = {
         &slice.base_q,      &slice.base_k,      &slice.base_v,
@@ -163,6 +173,7 @@ class Recorder : public Sink {
   const Runner& runner_;
   const VulkanPlan& plan_;
   const RunArgs& args_;
+  const crossflash_buffer workspace_;
   Recording& recording_;
   Binding work_;
   shared::uint work_skipped_ = 0;
@@ -218,10 +229,11 @@ Status Runner::upload_blocks(Transfer& transfer) {
   block_pitch_ = (sizeof(shared::cf_problem) + alignment - 1) / alignment * alignment;
   CROSSFLASH_TRY(
       Buffer::create(context_, block_pitch_ * kKernelCount, Buffer::Kind::uniform, &blocks_));
+  std::vector<std::byte> image(block_pitch_ * kKernelCount);
   for (std::size_t n = 0; n < kKernelCount; ++n)
-    CROSSFLASH_TRY(transfer.upload(*blocks_, block_pitch_ * n, &plan_.kernels[n].block,
-                                   sizeof(shared::cf_problem)));
-  return {};
+    std::memcpy(image.data() + block_pitch_ * n, &plan_.kernels[n].block,
+                sizeof(shared::cf_problem));
+  return transfer.upload(*blocks_, 0, image.data(), image.size());
 }
 
 Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
@@ -249,7 +261,7 @@ Status Runner::run(Pass pass, const RunArgs& args) {
   RecordingPool::Lease recording;
   CROSSFLASH_TRY(recordings_[static_cast<std::size_t>(pass)]->acquire(&recording));
   CROSSFLASH_TRY(recording->begin());
-  Recorder recorder(*this, args, workspace, bytes, *recording);
+  Recorder recorder(*this, pass, args, workspace, bytes, *recording);
   emit_steps(plan_, pass, recorder);
   CROSSFLASH_TRY(recorder.status());
   return recording->submit();

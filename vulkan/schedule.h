@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "common/problem.h"
 
@@ -17,8 +18,9 @@ constexpr std::array<const char*, kKernelCount> kKernelNames = {"forward", "row 
 
 // Moves a window of a tensor to the arena, or back. It spans no more than a binding can.
 struct CopyStep {
-  TensorId tensor;
-  bool scatter;            // arena to tensor
+  Tensor tensor;
+  std::optional<TensorId> id;  // whose buffer; none: the rows saved in the workspace
+  bool scatter;                // arena to tensor
   std::int64_t first;      // element of the tensor at the window's corner
   std::int64_t span;       // elements from there to one past the window's last
   shared::cf_copy copy;    // tensor_base and first_group are 0

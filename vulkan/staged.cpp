@@ -2,7 +2,8 @@
 // staged.cpp: the variant that works in an arena. A box of the problem (batches, key heads, one query
 // head of each group, queries, keys) is gathered into one f32 buffer that fits a storage binding,
 // computed there, and its results are scattered back. The kernel's loop over keys or queries
-// becomes a loop over boxes, the state carrying the accumulators.
+// becomes a loop over boxes, the state carrying the accumulators. What dQ leaves for dK/dV is
+// scattered to and gathered from the workspace before the arena.
 //
 //   arena: for each tensor of the kernel [batches][heads][rows][width]
 #include <algorithm>
@@ -25,7 +26,7 @@ constexpr std::uint32_t kBindings = 2;  // a tensor's window and the arena
 // The tensors a kernel finds in its arena, and the words of one row of its state.
 struct Contents {
   std::span<const TensorId> queries, keys;
-  bool delta;
+  bool rows;  // delta and mend, one number a query each
   std::int64_t state;
   bool owns_keys;  // tiles are over keys, loops over queries
 };
@@ -39,7 +40,7 @@ Contents contents_of(KernelId id, const Problem& p) {
   static constexpr T dkv_k[] = {T::k, T::v, T::grad_k, T::grad_v};
   if (id == KernelId::forward) return {forward_q, kv, false, p.d_v + 2, false};
   if (id == KernelId::backward_dkv) return {dkv_q, dkv_k, true, p.d + p.d_v, true};
-  return {dq_q, kv, true, p.d, false};
+  return {dq_q, kv, true, p.d + 1, false};
 }
 
 cf_tensor* block_of(KernelPlan* kernel, TensorId id) {
@@ -65,7 +66,7 @@ Status choose_box(KernelId id, VulkanPlan* plan) {
   const std::uint64_t bytes = std::min(plan->caps.range, kMaxArenaBytes) / 4 * 4;
   const auto budget = static_cast<std::int64_t>(bytes > plan->caps.alignment ? bytes - plan->caps.alignment : 0) / 4;
   const std::int64_t query_words =
-      row_words(p, c.queries) + (c.delta ? 1 : 0) + (c.owns_keys ? 0 : c.state);
+      row_words(p, c.queries) + (c.rows ? 2 : 0) + (c.owns_keys ? 0 : c.state);
   const std::int64_t key_words = row_words(p, c.keys) + (c.owns_keys ? c.state : 0);
   const std::int64_t seq_q = std::max<std::int64_t>(p.seq_q, 1);
   const std::int64_t seq_k = std::max<std::int64_t>(p.seq_k, 1);
@@ -116,7 +117,10 @@ std::uint64_t lay_out(KernelId id, VulkanPlan* plan) {
   };
   place(c.queries, box.queries);
   place(c.keys, box.keys);
-  if (c.delta) kernel.delta = take(box.queries, 1);
+  if (c.rows) {
+    kernel.delta = take(box.queries, 1);
+    kernel.mend = take(box.queries, 1);
+  }
   kernel.state = take(c.owns_keys ? box.keys : box.queries, c.state);
   return words;
 }
@@ -146,6 +150,7 @@ class Stager {
   Stager(const VulkanPlan& plan, KernelId id, Sink& sink)
       : plan_(plan), problem_(plan.problem), id_(id), kernel_(plan.kernel(id)), sink_(sink) {
     slice_.base_delta = kernel_.delta;
+    slice_.base_mend = kernel_.mend;
     slice_.base_state = kernel_.state;
     const auto base = [&](TensorId t) { return kernel_.arena[static_cast<std::size_t>(t)]; };
     slice_.base_q = base(TensorId::q);
@@ -202,6 +207,7 @@ class Stager {
           move(TensorId::lse, true);
         } else {
           move(TensorId::grad_q, true);
+          move_saved_rows(true);
         }
         sink_.barrier();
       }
@@ -259,6 +265,7 @@ class Stager {
     move(TensorId::grad_o, false);
     move(TensorId::o, false);
     move(TensorId::lse, false);
+    if (id_ == KernelId::backward_dkv) move_saved_rows(false);
     sink_.barrier();
     // The row dots of this kernel's arena: a row dot with this kernel's block and bases.
     emit_groups(plan_, KernelId::backward_dot, id_, slice_, batches_, sink_);
@@ -270,11 +277,19 @@ class Stager {
     sink_.barrier();
   }
 
-  // Moves this box's part of a tensor, in windows that a binding covers.
   void move(TensorId id, bool scatter) {
-    const Tensor& t = problem_.tensor(id);
     const bool key_side = id == TensorId::k || id == TensorId::v || id == TensorId::grad_k ||
                           id == TensorId::grad_v;
+    move(problem_.tensor(id), id, key_side, kernel_.arena[static_cast<std::size_t>(id)], scatter);
+  }
+
+  void move_saved_rows(bool scatter) {
+    move(plan_.saved_rows, {}, false, kernel_.mend, scatter);
+  }
+
+  // Moves this box's part of a tensor, in windows that a binding covers.
+  void move(const Tensor& t, std::optional<TensorId> id, bool key_side, std::uint32_t arena,
+            bool scatter) {
     const std::int64_t group = key_side ? 1 : problem_.group();
     const std::int64_t row = key_side ? slice_.key_begin : slice_.query_begin;
     const std::int64_t rows = (key_side ? slice_.key_end : slice_.query_end) - row;
@@ -285,8 +300,8 @@ class Stager {
     w.tensor = {t.strides.batch, t.strides.head * group, t.strides.seq};
     w.arena = {kernel_.box.heads * arena_row, arena_row, t.width};
     w.first = slice_.batch_begin * t.strides.batch + head * t.strides.head + row * t.strides.seq;
-    w.arena_first = kernel_.arena[static_cast<std::size_t>(id)];
-    if (rows > 0) emit_window(id, scatter, w);
+    w.arena_first = arena;
+    if (rows > 0) emit_window(t, id, scatter, w);
   }
 
   std::int64_t kernel_rows(bool key_side) const {
@@ -298,8 +313,7 @@ class Stager {
     std::int64_t first, arena_first;
   };
 
-  void emit_window(TensorId id, bool scatter, const Window& w) {
-    const Tensor& t = problem_.tensor(id);
+  void emit_window(const Tensor& t, std::optional<TensorId> id, bool scatter, const Window& w) {
     std::int64_t span = t.width;
     std::size_t longest = 0;
     for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -314,8 +328,8 @@ class Stager {
       high.count[longest] -= low.count[longest];
       high.first += low.count[longest] * w.tensor[longest];
       high.arena_first += low.count[longest] * w.arena[longest];
-      emit_window(id, scatter, low);
-      emit_window(id, scatter, high);
+      emit_window(t, id, scatter, low);
+      emit_window(t, id, scatter, high);
       return;
     }
     const auto u = [](std::int64_t n) { return static_cast<uint>(n); };
@@ -323,7 +337,8 @@ class Stager {
       return w.count[axis] > 1 ? u(w.tensor[axis]) : 0u;
     };
     CopyStep step{};
-    step.tensor = id;
+    step.tensor = t;
+    step.id = id;
     step.scatter = scatter;
     step.first = w.first;
     step.span = span;
@@ -361,6 +376,11 @@ Status plan_staged(VulkanPlan* plan) {
     dot.flops_per_group = flops_per_loop_element(KernelId::backward_dot, p, dot.tile) * dot.tile.threads;
     for (const KernelId id : {KernelId::backward_dkv, KernelId::backward_dq})
       CROSSFLASH_TRY(plan_kernel(id, plan, &plan->backward_workspace));
+    plan->saved_rows = p.tensor(TensorId::lse);
+    const std::uint64_t alignment = plan->caps.alignment;
+    const auto saved = 4 * static_cast<std::uint64_t>(plan->saved_rows.extent());
+    plan->arena_offset = (saved + alignment - 1) / alignment * alignment;
+    plan->backward_workspace += plan->arena_offset;
   }
   return {};
 }
@@ -369,8 +389,8 @@ void emit_staged(const VulkanPlan& plan, Pass pass, Sink& sink) {
   if (pass == Pass::forward) {
     Stager(plan, KernelId::forward, sink).run();
   } else {
-    Stager(plan, KernelId::backward_dkv, sink).run();
     Stager(plan, KernelId::backward_dq, sink).run();
+    Stager(plan, KernelId::backward_dkv, sink).run();
   }
 }
 

@@ -93,8 +93,8 @@ struct cf_slice {
   int key_begin;
   int key_end;
   uint carry;         // CF_CARRY_*
-  uint reserved0;
-  uint reserved1;
+  uint base_mend;     // cf_mend_row's factors, like base_delta
+  uint reserved;
 };
 CF_CONST uint CF_CARRY_IN = 1u;   // start from the state instead of from nothing
 CF_CONST uint CF_CARRY_OUT = 2u;  // leave the state instead of the result

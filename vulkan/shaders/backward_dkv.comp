@@ -52,6 +52,7 @@ void main() {
       const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, member, at);
       const uint lse0 = query_element(problem.lse, slice.base_lse, w, member, at);
       const uint delta0 = query_element(problem.lse, slice.base_delta, w, member, at);
+      const uint mend0 = query_element(problem.lse, slice.base_mend, w, member, at);
 
       float s[SCORES];
       float ds[SCORES];
@@ -66,13 +67,14 @@ void main() {
         const bool inside = int(column) < columns;
         const float lse = inside ? load_lse(lse0 + column * problem.lse.seq) : cf_neg_inf();
         const float D = inside ? work[delta0 + column * problem.lse.seq] : 0.0;
+        const float mend = inside ? work[mend0 + column * problem.lse.seq] : 0.0;
         const uvec4 block = dropout_block(bh, uint(i), uint(j0) + first_row());
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
           const uint n = r * COLS + c;
           const int j = j0 + int(first_row() + r);
           const bool seen = inside && j < slice.key_end && cf_visible(problem.visibility, i, j);
           const float p =
-              seen ? cf_probability(cf_score_value(problem.score, s[n]), lse) : 0.0;
+              seen ? cf_probability(cf_score_value(problem.score, s[n]), lse) * mend : 0.0;
           const float z = dropout_factor(block, uint(j));
           ds[n] = raw_gradient(s[n], p, z, ds[n], D);
           s[n] = p * z;

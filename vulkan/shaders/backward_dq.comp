@@ -1,8 +1,9 @@
 #version 450
 // SPDX-License-Identifier: MIT
 // backward_dq.comp: dQ: a workgroup owns a tile of queries and walks over the keys they see
-// (FlashAttention, Algorithm 4 with FlashAttention-2's loop order). Long key loops are cut into
-// dispatches that hand dQ on through the state.
+// (FlashAttention, Algorithm 4 with FlashAttention-2's loop order). It alone sees whole
+// rows of P, so it leaves the factors that dK/dV mends them with (softmax.h). Long key loops are cut
+// into dispatches that hand dQ and the sums of P on through the state.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/io.glsl"
 #include "lib/tile.glsl"
@@ -26,7 +27,9 @@ void main() {
   const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, w.member, at);
   const uint lse0 = query_element(problem.lse, slice.base_lse, w, w.member, at);
   const uint delta0 = query_element(problem.lse, slice.base_delta, w, w.member, at);
-  const uint state = slice.base_state + w.row * problem.q.width;
+  const uint mend0 = query_element(problem.lse, slice.base_mend, w, w.member, at);
+  const uint state_pitch = problem.q.width + 1;  // dQ and the sum of P of one row
+  const uint state = slice.base_state + w.row * state_pitch;
 
   float lse[ROWS];
   float D[ROWS];
@@ -36,11 +39,16 @@ void main() {
     lse[r] = inside ? load_lse(lse0 + row * problem.lse.seq) : cf_neg_inf();
     D[r] = inside ? work[delta0 + row * problem.lse.seq] : 0.0;
   }
+  float sum[ROWS];  // of P, this invocation's share
+  [[unroll]] for (uint r = 0; r < ROWS; ++r) sum[r] = 0.0;
   vec4 dq[ROWS * WIDTH_A];
   [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) dq[x] = vec4(0.0);
   if ((slice.carry & CF_CARRY_IN) != 0) {
-#define RESUME(row, column, count) load4_work(state + row * problem.q.width + column, count)
+#define RESUME(row, column, count) load4_work(state + row * state_pitch + column, count)
     RESUME_EACH(dq, WIDTH_A, rows, problem.q.width, RESUME)
+    [[unroll]] for (uint r = 0; r < ROWS; ++r)
+      if (int(first_row() + r) < rows && thread_col() == 0)
+        sum[r] = work[state + (first_row() + r) * state_pitch + problem.q.width];
   }
 
   const int key_begin = max(slice.key_begin, cf_keys_begin(problem.visibility, i0));
@@ -62,23 +70,36 @@ void main() {
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
       const int i = i0 + int(first_row() + r);
       const uvec4 block = dropout_block(bh, uint(i), uint(j0) + first_col());
+      float tile_sum = 0.0;
       [[unroll]] for (uint c = 0; c < COLS; ++c) {
         const uint n = r * COLS + c;
         const int j = j0 + int(first_col() + c);
         const bool seen = j >= key_begin && j < key_end && cf_visible(problem.visibility, i, j);
         const float p = seen ? cf_probability(cf_score_value(problem.score, s[n]), lse[r]) : 0.0;
         ds[n] = raw_gradient(s[n], p, dropout_factor(block, uint(j)), ds[n], D[r]);
+        tile_sum += p;
       }
+      sum[r] += tile_sum;
     }
     share_weights(ds);
     ACCUMULATE(dq, WIDTH_A, load4_k, k0, problem.k.seq, from, to, problem.q.width)  // dQ += dS K
   }
 
+  reduce_rows(sum, true);
   if ((slice.carry & CF_CARRY_OUT) != 0) {
 #define SUSPEND(row, column, value, count) \
-  store4_work(state + row * problem.q.width + column, value, count)
+  store4_work(state + row * state_pitch + column, value, count)
     FOR_EACH(dq, WIDTH_A, rows, problem.q.width, SUSPEND)
+    [[unroll]] for (uint r = 0; r < ROWS; ++r)
+      if (int(first_row() + r) < rows && thread_col() == 0)
+        work[state + (first_row() + r) * state_pitch + problem.q.width] = sum[r];
     return;
+  }
+  [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+    const uint row = first_row() + r;
+    const float mend = cf_mend_row(sum[r], lse[r]);
+    if (int(row) < rows && thread_col() == 0) work[mend0 + row * problem.lse.seq] = mend;
+    [[unroll]] for (uint x = 0; x < WIDTH_A; ++x) dq[r * WIDTH_A + x] *= mend;
   }
   const uint grad_q0 = query_element(problem.grad_q, slice.base_grad_q, w, w.member, at);
 #define STORE_DQ(row, column, value, count) \

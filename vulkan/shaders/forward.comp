@@ -22,22 +22,6 @@ float m[ROWS];            // row maximum
 float l[ROWS];            // this invocation's share of the row sum
 vec4 o[ROWS * WIDTH_A];   // unnormalised output
 
-// The largest (or summed) x of each row over the invocations that share it.
-void reduce_rows(inout float x[ROWS], bool sum) {
-  barrier();
-  [[unroll]] for (uint r = 0; r < ROWS; ++r)
-    weights[(first_row() + r) * THREAD_COLS + thread_col()].x = x[r];
-  barrier();
-  [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-    float y = weights[(first_row() + r) * THREAD_COLS].x;
-    for (uint c = 1; c < THREAD_COLS; ++c) {
-      const float other = weights[(first_row() + r) * THREAD_COLS + c].x;
-      y = sum ? y + other : cf_combine_max(y, other);
-    }
-    x[r] = y;
-  }
-}
-
 void main() {
   const Item w = find_item(slice.query_begin, slice.query_end, slice.group_count, BR);
   const int i0 = w.tile_begin;

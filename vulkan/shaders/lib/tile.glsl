@@ -125,6 +125,22 @@ void share_weights(float values[SCORES]) {
     }                                                                                            \
   }
 
+// The largest, or the sum, of each row's x over the invocations that share the row.
+void reduce_rows(inout float x[ROWS], bool sum) {
+  barrier();
+  [[unroll]] for (uint r = 0; r < ROWS; ++r)
+    weights[(first_row() + r) * THREAD_COLS + thread_col()].x = x[r];
+  barrier();
+  [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+    float y = weights[(first_row() + r) * THREAD_COLS].x;
+    for (uint c = 1; c < THREAD_COLS; ++c) {
+      const float other = weights[(first_row() + r) * THREAD_COLS + c].x;
+      y = sum ? y + other : max(y, other);
+    }
+    x[r] = y;
+  }
+}
+
 // statement(row, column, value, count) for each vec4 of an accumulator that lies in the tensor, where
 // `count` columns from `column` on are inside. A loop rather than straight code, with one place
 // that stores: compilers take their time for every such place.
