@@ -86,9 +86,11 @@ void Driver::destroy(const void* handle, const char* user) {
   const auto found = objects.find(handle);
   if (found == objects.end()) return complain(fmt::format("{} is given a dead object", user));
   Object& object = *found->second;
-  if (object.in_flight > 0)
-    complain(fmt::format("{} destroys a {} that the device still uses", user, object.type()));
   --alive[object.type()];
+  if (object.in_flight > 0) {
+    complain(fmt::format("{} destroys a {} that the device still uses", user, object.type()));
+    graveyard.push_back(std::move(found->second));
+  }
   objects.erase(found);
 }
 

@@ -77,12 +77,14 @@ class Driver {
   void complain(std::string what);
   template <typename T>
   T* make(std::unique_ptr<T> object);
+  // Never null: misuse is noted, and goes on with an object that stands in.
   template <typename T>
   T* find(const void* handle, const char* user);
   void destroy(const void* handle, const char* user);
 
   std::recursive_mutex mutex;
   std::map<const void*, std::unique_ptr<Object>> objects;
+  std::vector<std::unique_ptr<Object>> graveyard;  // what must not be, but is still pointed to
   bool lost = false;
 };
 

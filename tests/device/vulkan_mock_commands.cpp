@@ -29,7 +29,7 @@ void finish_until(DeviceObject& device, const Object* fence) {
 }
 
 void check_idle(Driver& driver, const Object* object, const char* user) {
-  if (object != nullptr && object->in_flight > 0)
+  if (object->in_flight > 0)
     driver.complain(fmt::format("{} touches a {} that is in flight", user, object->type()));
 }
 
@@ -42,8 +42,7 @@ void destroy_pool(const char* name, const void* pool, const std::vector<const vo
 CommandsObject* recording(VkCommandBuffer commands, const char* user) {
   Driver& driver = Driver::current();
   auto* object = driver.find<CommandsObject>(commands, user);
-  if (object != nullptr && !object->recording)
-    driver.complain(fmt::format("{} comes outside of recording", user));
+  if (!object->recording) driver.complain(fmt::format("{} comes outside of recording", user));
   return object;
 }
 
@@ -54,7 +53,6 @@ void check_binding(Driver& driver, const VkPhysicalDeviceLimits& limits, Command
     return driver.complain(fmt::format("a dispatch has nothing at binding {}", number));
   const VkDescriptorBufferInfo& window = written->second.second;
   auto* buffer = driver.find<BufferObject>(window.buffer, "vkCmdDispatch");
-  if (buffer == nullptr) return;
   commands.uses.push_back(buffer);
   const bool storage = type == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
   const VkDeviceSize alignment =
@@ -87,21 +85,20 @@ VKAPI_ATTR VkResult VKAPI_CALL vkAllocateCommandBuffers(VkDevice,
   return create<CommandsObject>("vkAllocateCommandBuffers", out, [info](CommandsObject& made) {
     auto* pool =
         Driver::current().find<CommandPoolObject>(info->commandPool, "vkAllocateCommandBuffers");
-    if (pool != nullptr) pool->made.push_back(&made);
+    pool->made.push_back(&made);
   });
 }
 
 VKAPI_ATTR void VKAPI_CALL vkDestroyCommandPool(VkDevice, VkCommandPool handle,
                                                 const VkAllocationCallbacks*) {
   const auto* pool = Driver::current().find<CommandPoolObject>(handle, "vkDestroyCommandPool");
-  if (pool != nullptr) destroy_pool("vkDestroyCommandPool", pool, pool->made);
+  destroy_pool("vkDestroyCommandPool", pool, pool->made);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandPool(VkDevice, VkCommandPool handle,
                                                   VkCommandPoolResetFlags) {
   return perform("vkResetCommandPool", [&](Driver& driver) {
     const auto* pool = driver.find<CommandPoolObject>(handle, "vkResetCommandPool");
-    if (pool == nullptr) return;
     for (const void* child : pool->made) {
       auto* commands = driver.find<CommandsObject>(child, "vkResetCommandPool");
       check_idle(driver, commands, "vkResetCommandPool");
@@ -149,14 +146,13 @@ VKAPI_ATTR void VKAPI_CALL vkDestroyDescriptorPool(VkDevice, VkDescriptorPool ha
                                                    const VkAllocationCallbacks*) {
   const auto* pool =
       Driver::current().find<DescriptorPoolObject>(handle, "vkDestroyDescriptorPool");
-  if (pool != nullptr) destroy_pool("vkDestroyDescriptorPool", pool, pool->made);
+  destroy_pool("vkDestroyDescriptorPool", pool, pool->made);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL vkResetDescriptorPool(VkDevice, VkDescriptorPool handle,
                                                      VkDescriptorPoolResetFlags) {
   return perform("vkResetDescriptorPool", [&](Driver& driver) {
     auto* pool = driver.find<DescriptorPoolObject>(handle, "vkResetDescriptorPool");
-    if (pool == nullptr) return;
     for (const void* set : pool->made) driver.destroy(set, "vkResetDescriptorPool");
     pool->made.clear();
     pool->left = pool->descriptors;
@@ -187,7 +183,6 @@ VKAPI_ATTR void VKAPI_CALL vkUpdateDescriptorSets(VkDevice, std::uint32_t count,
   Driver& driver = Driver::current();
   for (std::uint32_t i = 0; i < count; ++i) {
     auto* set = driver.find<SetObject>(writes[i].dstSet, "vkUpdateDescriptorSets");
-    if (set == nullptr) return;
     check_idle(driver, set, "vkUpdateDescriptorSets");
     driver.find<BufferObject>(writes[i].pBufferInfo->buffer, "vkUpdateDescriptorSets");
     set->written[writes[i].dstBinding] = {writes[i].descriptorType, *writes[i].pBufferInfo};
@@ -199,7 +194,7 @@ VKAPI_ATTR void VKAPI_CALL vkCmdBindPipeline(VkCommandBuffer handle, VkPipelineB
   auto* commands = recording(handle, "vkCmdBindPipeline");
   auto* bound = Driver::current().find<PipelineObject>(pipeline, "vkCmdBindPipeline");
   commands->pipeline = bound;
-  if (bound != nullptr) commands->uses.push_back(bound);
+  commands->uses.push_back(bound);
 }
 
 VKAPI_ATTR void VKAPI_CALL vkCmdBindDescriptorSets(VkCommandBuffer handle, VkPipelineBindPoint,
@@ -210,7 +205,7 @@ VKAPI_ATTR void VKAPI_CALL vkCmdBindDescriptorSets(VkCommandBuffer handle, VkPip
   Driver& driver = Driver::current();
   driver.find<PipelineLayoutObject>(layout, "vkCmdBindDescriptorSets");
   commands->set = driver.find<SetObject>(sets[0], "vkCmdBindDescriptorSets");
-  if (commands->set != nullptr) commands->uses.push_back(commands->set);
+  commands->uses.push_back(commands->set);
 }
 
 VKAPI_ATTR void VKAPI_CALL vkCmdPushConstants(VkCommandBuffer handle, VkPipelineLayout layout,
@@ -219,7 +214,7 @@ VKAPI_ATTR void VKAPI_CALL vkCmdPushConstants(VkCommandBuffer handle, VkPipeline
   auto* commands = recording(handle, "vkCmdPushConstants");
   Driver& driver = Driver::current();
   const auto* object = driver.find<PipelineLayoutObject>(layout, "vkCmdPushConstants");
-  if (object != nullptr && offset + size > object->push_bytes)
+  if (offset + size > object->push_bytes)
     driver.complain(fmt::format("{} bytes are pushed where {} fit", size, object->push_bytes));
   commands->pushed = std::max(commands->pushed, offset + size);
 }
@@ -256,7 +251,6 @@ VKAPI_ATTR void VKAPI_CALL vkCmdCopyBuffer(VkCommandBuffer handle, VkBuffer sour
   auto* commands = recording(handle, "vkCmdCopyBuffer");
   auto* from = driver.find<BufferObject>(source, "vkCmdCopyBuffer");
   auto* to = driver.find<BufferObject>(destination, "vkCmdCopyBuffer");
-  if (from == nullptr || to == nullptr) return;
   if (region->size == 0 || region->srcOffset + region->size > from->bytes ||
       region->dstOffset + region->size > to->bytes)
     return driver.complain("vkCmdCopyBuffer leaves its buffers");
@@ -281,7 +275,6 @@ VKAPI_ATTR VkResult VKAPI_CALL vkQueueSubmit(VkQueue queue, std::uint32_t, const
     DeviceObject& device = device_of(queue);
     DeviceObject::Submission submission;
     submission.fence = driver.find<FenceObject>(fence, "vkQueueSubmit");
-    if (submission.fence == nullptr) return;
     submission.uses.push_back(submission.fence);
     if (info->commandBufferCount != 0) {
       auto* commands = driver.find<CommandsObject>(info->pCommandBuffers[0], "vkQueueSubmit");

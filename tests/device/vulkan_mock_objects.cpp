@@ -12,9 +12,9 @@ const DeviceSpec& spec_of(VkDevice device) {
 }
 
 std::map<std::uint32_t, VkDescriptorType> bindings_of(const VkPipelineLayoutCreateInfo& info) {
-  const auto* layout =
-      Driver::current().find<SetLayoutObject>(info.pSetLayouts[0], "vkCreatePipelineLayout");
-  return layout != nullptr ? layout->bindings : std::map<std::uint32_t, VkDescriptorType>{};
+  return Driver::current()
+      .find<SetLayoutObject>(info.pSetLayouts[0], "vkCreatePipelineLayout")
+      ->bindings;
 }
 
 }  // namespace
@@ -41,7 +41,6 @@ VKAPI_ATTR void VKAPI_CALL vkGetBufferMemoryRequirements(VkDevice device, VkBuff
   const auto* object =
       Driver::current().find<BufferObject>(buffer, "vkGetBufferMemoryRequirements");
   *out = {};
-  if (object == nullptr) return;
   out->size = object->bytes;
   out->alignment = 4;
   out->memoryTypeBits = spec_of(device).unified ? 1 : 3;
@@ -58,9 +57,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice, const VkMemoryAllocate
 VKAPI_ATTR VkResult VKAPI_CALL vkBindBufferMemory(VkDevice, VkBuffer buffer, VkDeviceMemory memory,
                                                   VkDeviceSize) {
   return perform("vkBindBufferMemory", [&](Driver& driver) {
-    auto* object = driver.find<BufferObject>(buffer, "vkBindBufferMemory");
-    if (object != nullptr && driver.find<MemoryObject>(memory, "vkBindBufferMemory") != nullptr)
-      object->memory = memory;
+    driver.find<MemoryObject>(memory, "vkBindBufferMemory");
+    driver.find<BufferObject>(buffer, "vkBindBufferMemory")->memory = memory;
   });
 }
 
@@ -68,7 +66,6 @@ VKAPI_ATTR VkResult VKAPI_CALL vkMapMemory(VkDevice device, VkDeviceMemory memor
                                            VkDeviceSize, VkMemoryMapFlags, void** out) {
   return perform("vkMapMemory", [&](Driver& driver) {
     auto* object = driver.find<MemoryObject>(memory, "vkMapMemory");
-    if (object == nullptr) return;
     if (object->memory_type == 0 && !spec_of(device).unified)
       driver.complain("vkMapMemory is given memory that the host cannot see");
     *out = object->bytes.data();
@@ -128,7 +125,6 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateComputePipelines(VkDevice, VkPipelineCach
     driver.find<ShaderModuleObject>(info->stage.module, "vkCreateComputePipelines");
     const auto* layout =
         driver.find<PipelineLayoutObject>(info->layout, "vkCreateComputePipelines");
-    if (layout == nullptr) return;
     made.bindings = layout->bindings;
     made.push_bytes = layout->push_bytes;
   });

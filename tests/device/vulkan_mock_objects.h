@@ -128,9 +128,12 @@ T* Driver::find(const void* handle, const char* user) {
   const std::lock_guard lock(mutex);
   const auto found = objects.find(handle);
   T* object = found == objects.end() ? nullptr : dynamic_cast<T*>(found->second.get());
-  if (object == nullptr)
-    complain(fmt::format("{} is given a {} that is {}", user, T::kType,
-                         handle == nullptr ? "null" : "not alive"));
+  if (object != nullptr) return object;
+  complain(fmt::format("{} is given a {} that is {}", user, T::kType,
+                       handle == nullptr ? "null" : "not alive"));
+  auto stand_in = std::make_unique<T>();
+  object = stand_in.get();
+  graveyard.push_back(std::move(stand_in));
   return object;
 }
 
