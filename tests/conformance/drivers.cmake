@@ -58,13 +58,13 @@ foreach(driver lavapipe swiftshader)
   endif()
   # The loader's older and newer name of the same variable.
   set(env CROSSFLASH_BACKEND=vulkan "VK_ICD_FILENAMES=${icd}" "VK_DRIVER_FILES=${icd}")
-  conformance_test(${driver} TIMEOUT 1500 ENVIRONMENT ${env} ARGUMENTS ${case_files} --random 100)
-  conformance_test(${driver}.floor TIMEOUT 1500
+  conformance_test(${driver} TIMEOUT 3600 ENVIRONMENT ${env} ARGUMENTS ${case_files} --random 100)
+  conformance_test(${driver}.floor TIMEOUT 3600
     ENVIRONMENT ${env} CROSSFLASH_LIMITS=floor ARGUMENTS ${case_files} --random 100 --seed 2)
-  conformance_test(${driver}.big TIMEOUT 1500
+  conformance_test(${driver}.big TIMEOUT 3600
     ENVIRONMENT ${env} ARGUMENTS "${cases_dir}/big.txt" --no-scenarios)
   if(validation_layer)
-    conformance_test(${driver}.validation TIMEOUT 1500
+    conformance_test(${driver}.validation TIMEOUT 3600
       ENVIRONMENT ${env} CROSSFLASH_VALIDATION=1
       ARGUMENTS "${cases_dir}/smoke.txt" "${cases_dir}/empty.txt" "${cases_dir}/gqa.txt")
   endif()
