@@ -75,10 +75,10 @@ class Recorder : public Sink {
         plan_(runner.plan_),
         args_(args),
         workspace_(workspace),
+        saved_(pass == Pass::backward ? plan_.arena_offset : 0),
         recording_(recording) {
-    const std::uint64_t saved = pass == Pass::backward ? plan_.arena_offset : 0;
     const Window window =
-        make_window(CF_BIND_WORK, workspace, saved, workspace_bytes - saved, alignment());
+        make_window(CF_BIND_WORK, workspace, saved_, workspace_bytes - saved_, alignment());
     work_ = window.binding;
     work_skipped_ = static_cast<shared::uint>(window.skipped / 4);
   }
@@ -94,13 +94,17 @@ class Recorder : public Sink {
         CF_BIND_TENSOR, step.id ? args_.buffer(*step.id) : workspace_,
         static_cast<std::uint64_t>(step.first * size), static_cast<std::uint64_t>(step.span * size),
         alignment());
+    // Only the piece that is copied, so that copies which need no barrier do not overlap.
+    const Window piece =
+        make_window(CF_BIND_WORK, workspace_, saved_ + 4 * static_cast<std::uint64_t>(step.arena_first),
+                    4 * static_cast<std::uint64_t>(step.arena_span), alignment());
     const Pipeline& pipeline = *runner_.copy_[tensor.dtype][step.scatter ? 1 : 0];
-    const Binding bindings[] = {work_, window.binding};
+    const Binding bindings[] = {piece.binding, window.binding};
     status_ = recording_.bind(pipeline, bindings);
     if (!status_.ok()) return;
     shared::cf_copy copy = step.copy;
     copy.tensor_base = static_cast<shared::uint>(window.skipped / static_cast<std::uint64_t>(size));
-    copy.arena_base += work_skipped_;
+    copy.arena_base = static_cast<shared::uint>(piece.skipped / 4);
     const std::uint64_t groups = (step.elements + kCopyThreads - 1) / kCopyThreads;
     for (std::uint64_t first = 0; first < groups; first += plan_.caps.groups) {
       copy.first_group = static_cast<shared::uint>(first);
@@ -174,6 +178,7 @@ class Recorder : public Sink {
   const VulkanPlan& plan_;
   const RunArgs& args_;
   const crossflash_buffer workspace_;
+  const std::uint64_t saved_;  // bytes of the workspace before the arena
   Recording& recording_;
   Binding work_;
   shared::uint work_skipped_ = 0;

@@ -21,9 +21,11 @@ struct CopyStep {
   Tensor tensor;
   std::optional<TensorId> id;  // whose buffer; none: the rows saved in the workspace
   bool scatter;                // arena to tensor
-  std::int64_t first;      // element of the tensor at the window's corner
-  std::int64_t span;       // elements from there to one past the window's last
-  shared::cf_copy copy;    // tensor_base and first_group are 0
+  // Elements of the tensor, and words of the arena: the window's corner, and from there to one past
+  // its last.
+  std::int64_t first, span;
+  std::int64_t arena_first, arena_span;
+  shared::cf_copy copy;  // the bases and first_group are 0
   std::uint64_t elements;
 };
 

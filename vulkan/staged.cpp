@@ -64,7 +64,9 @@ Status choose_box(KernelId id, VulkanPlan* plan) {
   const Problem& p = plan->problem;
   const Contents c = contents_of(id, p);
   const std::uint64_t bytes = std::min(plan->caps.range, kMaxArenaBytes) / 4 * 4;
-  const auto budget = static_cast<std::int64_t>(bytes > plan->caps.alignment ? bytes - plan->caps.alignment : 0) / 4;
+  // Up to a dozen tensors, each padded to the alignment, and the binding's own.
+  const std::uint64_t padding = 16 * plan->caps.alignment;
+  const auto budget = static_cast<std::int64_t>(bytes > padding ? bytes - padding : 0) / 4;
   const std::int64_t query_words =
       row_words(p, c.queries) + (c.rows ? 2 : 0) + (c.owns_keys ? 0 : c.state);
   const std::int64_t key_words = row_words(p, c.keys) + (c.owns_keys ? c.state : 0);
@@ -101,9 +103,11 @@ std::uint64_t lay_out(KernelId id, VulkanPlan* plan) {
   const Box& box = kernel.box;
   const std::int64_t slots = box.batches * box.heads;
   std::uint64_t words = 0;
+  // Each starts at an aligned offset, so that copies into different ones bind disjoint windows.
+  const std::uint64_t unit = plan->caps.alignment / 4;
   const auto take = [&](std::int64_t rows, std::int64_t width) {
     const auto at = static_cast<std::uint32_t>(words);
-    words += static_cast<std::uint64_t>(slots * rows * width);
+    words += (static_cast<std::uint64_t>(slots * rows * width) + unit - 1) / unit * unit;
     return at;
   };
   const auto place = [&](std::span<const TensorId> tensors, std::int64_t rows) {
@@ -269,6 +273,7 @@ class Stager {
     sink_.barrier();
     // The row dots of this kernel's arena: a row dot with this kernel's block and bases.
     emit_groups(plan_, KernelId::backward_dot, id_, slice_, batches_, sink_);
+    sink_.barrier();
   }
 
   void compute() {
@@ -314,10 +319,11 @@ class Stager {
   };
 
   void emit_window(const Tensor& t, std::optional<TensorId> id, bool scatter, const Window& w) {
-    std::int64_t span = t.width;
+    std::int64_t span = t.width, arena_span = t.width;
     std::size_t longest = 0;
     for (std::size_t axis = 0; axis < 3; ++axis) {
       span += (w.count[axis] - 1) * w.tensor[axis];
+      arena_span += (w.count[axis] - 1) * w.arena[axis];
       if ((w.count[axis] - 1) * w.tensor[axis] > (w.count[longest] - 1) * w.tensor[longest])
         longest = axis;
     }
@@ -342,9 +348,11 @@ class Stager {
     step.scatter = scatter;
     step.first = w.first;
     step.span = span;
+    step.arena_first = w.arena_first;
+    step.arena_span = arena_span;
     step.copy = {u(w.count[0]), u(w.count[1]), u(w.count[2]), u(t.width),
                  stride(0),     stride(1),     stride(2),     0,
-                 u(w.arena[0]), u(w.arena[1]), u(w.arena[2]), u(w.arena_first),
+                 u(w.arena[0]), u(w.arena[1]), u(w.arena[2]), 0,
                  0,             0,             0,             0};
     step.elements = static_cast<std::uint64_t>(w.count[0] * w.count[1] * w.count[2] * t.width);
     sink_.copy(step);

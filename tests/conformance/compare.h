@@ -19,19 +19,12 @@ namespace crossflash::conformance {
 // Vulkan allows: 2^-126.
 double rounding_floor(crossflash_dtype dtype, double largest);
 
-// What is left to gradients besides: backward recomputes p = exp(s - lse) from an lse that the
-// contract makes an f32. Its rounding, half a unit in the last place of the largest lse, is the
-// relative error of every p, and a plain computation that keeps P does not make it.
-double lse_rounding(std::span<const double> exact_lse);
-
 struct Judgement {
   TensorReport report;
   std::string failure;  // empty: passed
 };
 
-// `relative_floor` of the largest value is allowed in addition: lse_rounding for gradients, else 0.
 Judgement judge_tensor(TensorId id, const Tensor& tensor, std::span<const float> out,
-                       std::span<const double> exact, std::span<const double> plain,
-                       double relative_floor = 0);
+                       std::span<const double> exact, std::span<const double> plain);
 
 }  // namespace crossflash::conformance
