@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// launch.h: the seam between the HIP backend's host side and its kernels: what a kernel is given,
+// and the table of kernels there are. Plain data that any C++ compiler reads; streams and error
+// codes are hipStream_t and hipError_t (on NVIDIA cudaStream_t and cudaError_t) as void* and int.
+// Pointers point at element (0, 0, 0); strides are 64-bit, in elements, innermost 1.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/shared/abi.h"
+
+namespace crossflash::hip {
+
+struct KernelTensor {
+  void* data;
+  std::int64_t batch, seq, head;
+};
+
+// One f32 for each (batch, query head, query).
+struct KernelRows {
+  float* data;
+  std::int64_t batch, seq, head;
+};
+
+// One problem as every kernel sees it. A pass reads what it needs; the rest may be null.
+struct KernelArguments {
+  shared::cf_visibility visibility;
+  shared::cf_score score;
+  shared::cf_dropout dropout;
+  int batch, heads_q, group, seq_q;  // group: query heads for each key head
+  int d, d_v;                        // head sizes of q and k, and of v and o
+  KernelTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
+  KernelRows lse;
+  KernelRows delta;  // D, row dots: workspace, written by row_dot, read by grad_q and grad_kv
+  KernelRows mend;   // cf_mend_row's factors: workspace, written by grad_q, read by grad_kv
+};
+
+// The kernels of backward run in this order: row_dot, grad_q, grad_kv.
+enum class KernelPass { forward, row_dot, grad_q, grad_kv };
+
+struct Variant {
+  const char* arch;  // "gfx942"; on NVIDIA the least architecture, "sm_80"
+  const char* name;  // "forward_f16_d128_128x64": pass, type, head sizes up to, tile
+  KernelPass pass;
+  shared::uint dtype;  // CF_F32, CF_F16, CF_BF16
+  int head;            // max(d, d_v) at most
+  bool general;        // takes any score features; the others only scale > 0 and no feature
+  int rows, cols;      // tile: rows a block owns, columns it walks in
+  int threads;
+  int shared_bytes;  // dynamic shared memory of a block
+  // Allows shared_bytes on the current device; once for each device before the first launch.
+  int (*prepare)();
+  int (*launch)(const KernelArguments& arguments, void* stream);
+};
+
+// All kernels of one compiled unit: an architecture, a pass, an element type. Most specialised
+// first: the first row of the device's architecture that accepts() takes is the one to launch.
+using Variants = std::span<const Variant>;
+
+inline bool accepts(const Variant& variant, KernelPass pass, shared::uint dtype,
+                    const KernelArguments& arguments) {
+  const int head = arguments.d > arguments.d_v ? arguments.d : arguments.d_v;
+  return variant.pass == pass && variant.dtype == dtype && head <= variant.head &&
+         (variant.general || (arguments.score.features == 0 && arguments.score.scale > 0.0f));
+}
+
+// Blocks of a launch; all lie on grid.x, whose limit is 2^31 - 1. For grad_kv they tile the keys,
+// else the queries.
+inline std::int64_t blocks(const Variant& variant, const KernelArguments& arguments) {
+  const bool keys = variant.pass == KernelPass::grad_kv;
+  const std::int64_t length = keys ? arguments.visibility.seq_k : arguments.seq_q;
+  const std::int64_t heads = keys ? arguments.heads_q / arguments.group : arguments.heads_q;
+  return (length + variant.rows - 1) / variant.rows * heads * arguments.batch;
+}
+
+}  // namespace crossflash::hip
