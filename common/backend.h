@@ -36,6 +36,7 @@ struct RunArgs {
   std::array<crossflash_buffer, kTensorCount> buffers{};
   crossflash_buffer workspace{};  // handle null: from the device's pool
   shared::cf_dropout dropout{};
+  void* stream = nullptr;  // null: the device's own
 
   const crossflash_buffer& buffer(TensorId id) const {
     return buffers[static_cast<std::size_t>(id)];
@@ -47,6 +48,7 @@ class Plan {
   virtual ~Plan() = default;
   virtual std::uint64_t workspace_bytes(Pass pass) const = 0;
   virtual const std::string& describe() const = 0;
+  virtual bool takes_stream() const { return false; }
   virtual Status run(Pass pass, const RunArgs& args) = 0;
 };
 

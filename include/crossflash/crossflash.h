@@ -60,7 +60,7 @@ typedef struct crossflash_device crossflash_device;
 
 typedef struct crossflash_device_info {
   size_t struct_size;  /* set to sizeof(crossflash_device_info) by the caller */
-  char backend[16];    /* "cpu", "vulkan" */
+  char backend[16];    /* "hip", "vulkan", "cpu" */
   int32_t index;       /* within the backend, from 0 */
   int32_t usable;      /* 0: `reason` says why not */
   char name[128];      /* the device's own name */
@@ -75,7 +75,7 @@ CROSSFLASH_API crossflash_status crossflash_list_devices(crossflash_device_info*
 
 typedef struct crossflash_device_options {
   size_t struct_size;
-  /* "cpu", "vulkan", "vulkan:1"; NULL: CROSSFLASH_BACKEND if set, else the best there is. */
+  /* "cpu", "vulkan", "hip:1"; NULL: CROSSFLASH_BACKEND if set, else the best there is. */
   const char* backend;
   /* Kernel variant to insist on, as named by crossflash_device_variant; NULL: CROSSFLASH_VARIANT if
    * set, else the first of the backend's variants that can do the problem. */
@@ -108,8 +108,8 @@ CROSSFLASH_API crossflash_status crossflash_device_cache_load(crossflash_device*
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* A place in device memory: `handle` is a host pointer (cpu) or a VkBuffer (vulkan), `offset` counts
- * bytes from its start and is a multiple of the element size. */
+/* A place in device memory: `handle` is a host pointer (cpu), a VkBuffer (vulkan) or a device pointer
+ * (hip), `offset` counts bytes from its start and is a multiple of the element size. */
 typedef struct crossflash_buffer {
   void* handle;
   uint64_t offset;
@@ -212,9 +212,13 @@ typedef struct crossflash_args {
   crossflash_buffer workspace;
   /* Dropout's random state: the same values in forward and backward. offset < 2^32. */
   uint64_t seed, offset;
+  /* hip: a hipStream_t (cudaStream_t) of the device, where the run is enqueued instead of on the
+   * device's own queue (the null stream itself has the name hipStreamLegacy here); it may be capturing
+   * a graph. Every other backend refuses one that is not NULL. */
+  void* stream;
 } crossflash_args;
 
-/* Enqueue on the device's own queue, in order, and return (the cpu backend returns when done). */
+/* Enqueue on args' stream or else the device's own queue, in order, and return (the cpu backend returns when done). */
 CROSSFLASH_API crossflash_status crossflash_forward(crossflash_plan* plan,
                                                     const crossflash_args* args);
 CROSSFLASH_API crossflash_status crossflash_backward(crossflash_plan* plan,

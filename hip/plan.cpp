@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "hip/plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/half.h"
+
+namespace crossflash::hip {
+namespace {
+
+constexpr const char* pass_name(KernelPass pass) {
+  switch (pass) {
+    case KernelPass::forward:
+      return "forward";
+    case KernelPass::row_dot:
+      return "row dot";
+    case KernelPass::grad_q:
+      return "dQ";
+    case KernelPass::grad_kv:
+      return "dK and dV";
+  }
+  return "";
+}
+
+Status narrow(const char* field, std::int64_t value, int* out) {
+  if (value > std::numeric_limits<int>::max())
+    return unsupported("{} is {}; hip takes at most {}", field, value,
+                       std::numeric_limits<int>::max());
+  *out = static_cast<int>(value);
+  return {};
+}
+
+KernelTensor strides_of(const Problem& p, TensorId id) {
+  const Strides& s = p.tensor(id).strides;
+  return {nullptr, s.batch, s.seq, s.head};
+}
+
+Status make_arguments(const Problem& p, KernelArguments* out) {
+  KernelArguments a{};
+  a.visibility = p.visibility;
+  a.score = p.score;
+  CROSSFLASH_TRY(narrow("batch", p.batch, &a.batch));
+  CROSSFLASH_TRY(narrow("heads_q", p.heads_q, &a.heads_q));
+  CROSSFLASH_TRY(narrow("seq_q", p.seq_q, &a.seq_q));
+  a.group = static_cast<int>(p.group());
+  a.d = static_cast<int>(p.d);
+  a.d_v = static_cast<int>(p.d_v);
+  a.q = strides_of(p, TensorId::q);
+  a.k = strides_of(p, TensorId::k);
+  a.v = strides_of(p, TensorId::v);
+  a.o = strides_of(p, TensorId::o);
+  a.grad_o = strides_of(p, TensorId::grad_o);
+  a.grad_q = strides_of(p, TensorId::grad_q);
+  a.grad_k = strides_of(p, TensorId::grad_k);
+  a.grad_v = strides_of(p, TensorId::grad_v);
+  const Strides& rows = p.tensor(TensorId::lse).strides;
+  a.lse = a.delta = a.mend = {nullptr, rows.batch, rows.seq, rows.head};
+  *out = a;
+  return {};
+}
+
+// Why this row, which is for the pass and the type, cannot be it; empty if it can.
+std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
+                     const std::string& variant) {
+  const KernelArguments& a = plan.arguments;
+  if (row.general != (variant == "general") && !variant.empty())
+    return fmt::format("is not {}", variant);
+  if (std::max(a.d, a.d_v) > row.head) return fmt::format("head sizes end at {}", row.head);
+  if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no dropout";
+  if (row.shared_bytes > caps.shared_bytes)
+    return fmt::format("needs {} bytes of shared memory of {}", row.shared_bytes,
+                       caps.shared_bytes);
+  if (row.threads > caps.threads)
+    return fmt::format("needs {} threads of {}", row.threads, caps.threads);
+  const std::int64_t count = blocks(row, a);
+  if (count > caps.blocks || count > caps.total_threads / row.threads)
+    return fmt::format("needs {} blocks", count);
+  return {};
+}
+
+Status choose(KernelPass pass, const Caps& caps, std::span<const Variants* const> units,
+              const std::string& variant, HipPlan* plan, std::vector<Step>* steps) {
+  std::string reasons;
+  for (const Variants* unit : units)
+    for (const Variant& row : *unit) {
+      if (row.pass != pass || row.dtype != static_cast<shared::uint>(plan->problem.dtype) ||
+          !runs_on(row.arch, caps.architecture))
+        continue;
+      const std::string why_not = obstacle(row, *plan, caps, variant);
+      if (!why_not.empty()) {
+        reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", row.name, why_not);
+        continue;
+      }
+      steps->push_back({&row, blocks(row, plan->arguments)});
+      plan->describe += fmt::format("{} {} ({} threads, {:.1f} KiB shared)",
+                                    steps == &plan->forward && plan->backward.empty() ? "" : ",",
+                                    row.name, row.threads, row.shared_bytes / 1024.0);
+      return {};
+    }
+  if (reasons.empty())
+    return unsupported("dtype is {}; hip has no kernel for {} of it on {}",
+                       dtype_name(plan->problem.dtype), pass_name(pass), caps.architecture);
+  return unsupported("no kernel for {} on {} can: {}", pass_name(pass), caps.architecture, reasons);
+}
+
+}  // namespace
+
+Status make_plan(const Problem& problem, const Caps& caps, std::span<const Variants* const> units,
+                 const std::string& variant, HipPlan* out) {
+  HipPlan plan;
+  plan.problem = problem;
+  CROSSFLASH_TRY(make_arguments(problem, &plan.arguments));
+  plan.describe = fmt::format("hip {} {}:", caps.architecture, dtype_name(problem.dtype));
+  if (problem.forward)
+    CROSSFLASH_TRY(choose(KernelPass::forward, caps, units, variant, &plan, &plan.forward));
+  if (problem.backward) {
+    for (const KernelPass pass : {KernelPass::row_dot, KernelPass::grad_q, KernelPass::grad_kv})
+      CROSSFLASH_TRY(choose(pass, caps, units, variant, &plan, &plan.backward));
+    for (KernelRows KernelArguments::*rows : {&KernelArguments::delta, &KernelArguments::mend}) {
+      plan.backward_regions.push_back({rows, plan.backward_workspace});
+      plan.backward_workspace +=
+          sizeof(float) *
+          static_cast<std::uint64_t>(problem.batch * problem.heads_q * problem.seq_q);
+    }
+  }
+  plan.describe += "; f32 sums; the first rows of the table that can";
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace crossflash::hip

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// plan.h: (problem, caps, compiled units) -> which kernels run, with what, in how much workspace.
+// Pure: no device is touched, so that plans for GPUs that are not here can be made and tested.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/backend.h"
+#include "hip/caps.h"
+#include "hip/kernels/launch.h"
+
+namespace crossflash::hip {
+
+// How rows of the table are chosen: the first that can, or only those that take any score.
+constexpr std::array<const char*, 2> kVariants = {"specialised", "general"};
+
+struct Step {
+  const Variant* kernel;
+  std::int64_t blocks;  // 0: nothing to launch
+};
+
+// A stretch of the workspace: one f32 for each row of the problem, for one member of
+// KernelArguments. The list of them is what both the size and the pointers come from.
+struct Region {
+  KernelRows KernelArguments::*rows;
+  std::uint64_t offset;  // bytes
+};
+
+struct HipPlan {
+  Problem problem;
+  KernelArguments arguments;  // but for pointers and the random state
+  std::vector<Step> forward, backward;
+  std::vector<Region> backward_regions;
+  std::uint64_t backward_workspace = 0;  // bytes; forward needs none
+  std::string describe;
+
+  const std::vector<Step>& steps(Pass pass) const {
+    return pass == Pass::forward ? forward : backward;
+  }
+  std::uint64_t workspace(Pass pass) const {
+    return pass == Pass::forward ? 0 : backward_workspace;
+  }
+};
+
+// `variant` is one of kVariants, or empty: the first row that can.
+Status make_plan(const Problem& problem, const Caps& caps, std::span<const Variants* const> units,
+                 const std::string& variant, HipPlan* out);
+
+}  // namespace crossflash::hip

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "hip/runner.h"
+
+#include "common/half.h"
+#include "hip/check.h"
+#include "hip/device.h"
+
+namespace crossflash::hip {
+
+Status Runner::create(const HipDevice& device, HipPlan plan, std::unique_ptr<Plan>* out) {
+  const CurrentDevice current(device.ordinal());
+  CROSSFLASH_TRY(current.status());
+  std::unique_ptr<Runner> runner(new Runner(device, std::move(plan)));
+  for (const Pass pass : {Pass::forward, Pass::backward})
+    for (const Step& step : runner->plan_.steps(pass)) {
+      const Status status =
+          check(static_cast<hipError_t>(step.kernel->prepare()), step.kernel->name);
+      if (!status.ok())
+        return device_error("{} cannot run on {}: {}", step.kernel->name, device.info().name,
+                            status.text());
+    }
+  if (const std::uint64_t bytes = runner->plan_.backward_workspace; bytes > 0) {
+    runner->workspace_ = std::make_unique<Workspace>();
+    CROSSFLASH_TRY(runner->workspace_->create(bytes));
+  }
+  *out = std::move(runner);
+  return {};
+}
+
+Runner::~Runner() {
+  const CurrentDevice current(device_.ordinal());
+  workspace_.reset();
+}
+
+Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
+  const std::size_t used =
+      pass == Pass::forward ? static_cast<std::size_t>(TensorId::grad_o) : kTensorCount;
+  for (std::size_t n = 0; n < used; ++n) {
+    const Tensor& tensor = plan_.problem.tensors[n];
+    CROSSFLASH_TRY(device_.buffers().check_stretch(
+        kTensorNames[n], args.buffers[n],
+        static_cast<std::uint64_t>(tensor.extent()) * dtype_size(tensor.dtype)));
+  }
+  return device_.buffers().check_stretch("workspace", args.workspace, plan_.workspace(pass));
+}
+
+KernelArguments Runner::bind(const RunArgs& args, std::byte* workspace) const {
+  KernelArguments a = plan_.arguments;
+  const auto data = [&](TensorId id) { return address(args.buffer(id)); };
+  a.dropout = args.dropout;
+  a.q.data = data(TensorId::q);
+  a.k.data = data(TensorId::k);
+  a.v.data = data(TensorId::v);
+  a.o.data = data(TensorId::o);
+  a.grad_o.data = data(TensorId::grad_o);
+  a.grad_q.data = data(TensorId::grad_q);
+  a.grad_k.data = data(TensorId::grad_k);
+  a.grad_v.data = data(TensorId::grad_v);
+  a.lse.data = reinterpret_cast<float*>(data(TensorId::lse));
+  if (workspace != nullptr)
+    for (const Region& region : plan_.backward_regions)
+      (a.*region.rows).data = reinterpret_cast<float*>(workspace + region.offset);
+  return a;
+}
+
+Status Runner::enqueue(Pass pass, const RunArgs& args, std::byte* workspace,
+                       hipStream_t stream) const {
+  const KernelArguments arguments = bind(args, workspace);
+  for (const Step& step : plan_.steps(pass))
+    if (step.blocks > 0)
+      CROSSFLASH_TRY(check(static_cast<hipError_t>(step.kernel->launch(arguments, stream)),
+                           step.kernel->name));
+  return {};
+}
+
+Status Runner::run(Pass pass, const RunArgs& args) {
+  CROSSFLASH_TRY(check_buffers(pass, args));
+  const CurrentDevice current(device_.ordinal());
+  CROSSFLASH_TRY(current.status());
+  const hipStream_t stream =
+      args.stream != nullptr ? static_cast<hipStream_t>(args.stream) : device_.stream();
+  if (args.workspace.handle != nullptr || plan_.workspace(pass) == 0)
+    return enqueue(pass, args, args.workspace.handle != nullptr ? address(args.workspace) : nullptr,
+                   stream);
+  return workspace_->use(stream, [&] { return enqueue(pass, args, workspace_->data(), stream); });
+}
+
+}  // namespace crossflash::hip
