@@ -17,18 +17,21 @@ QUOTE = re.compile(r"^\s*\d*\s*\|")
 
 def split(text):
     """The lines that report resources, and the others."""
-    report, rest = [], []
+    report, rest, including = [], [], []
     in_report = False
     for line in text.splitlines():
+        if line.startswith("In file included from"):
+            including.append(line)  # belongs to the message that follows
+            continue
         if REPORT.search(line):
             in_report = True
-            report.append(line)
         elif in_report and (QUOTE.match(line) or re.match(r"^\s+\d+ bytes stack frame", line)):
-            report.append(line)
+            pass
         else:
-            # "3 remarks generated when compiling for gfx942." names the architecture.
             in_report = False
-            (report if re.match(r"^\d+ remarks? generated", line) else rest).append(line)
+        counts = re.match(r"^\d+ remarks? generated", line)
+        (report if in_report or counts else rest).extend(including + [line])
+        including = []
     return report, rest
 
 
