@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// sm_80.h: NVIDIA from Ampere on, by mma.sync. Tiles keep two blocks on a multiprocessor, so that
+// one computes while the other waits: 255 registers for each of 128 threads, half of the shared
+// memory.
+#pragma once
+
+#include <type_traits>
+
+#include "hip/arch/tile_shape.h"
+#include "hip/tile/mma_none.h"
+#include "hip/tile/mma_sync.h"
+
+namespace crossflash::hip::arch {
+
+struct sm_80 {
+  static constexpr const char* kName = "sm_80";
+  static constexpr int kSharedBytes = 163 * 1024;
+  template <class T>
+  using Mma = std::conditional_t<sizeof(T) == 4, MmaNone<32>, MmaSync>;
+
+  static constexpr TileShape forward_tile(int element_bytes, int head, bool general) {
+    if (element_bytes == 4) return head <= 64 ? TileShape{64, 64, 4, 2} : TileShape{64, 32, 4, 1};
+    if (head <= 128) return {128, general ? 32 : 64, 4, 2};
+    return {64, 64, 4, 2};
+  }
+  static constexpr TileShape grad_q_tile(int element_bytes, int head, bool /*general*/) {
+    if (element_bytes == 4) return head <= 64 ? TileShape{64, 32, 4, 2} : TileShape{32, 16, 2, 1};
+    if (head <= 128) return {128, 32, 4, 2, 2};
+    return {64, 32, 4, 2, 1};
+  }
+  static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool /*general*/) {
+    if (element_bytes == 4) {
+      if (head <= 64) return {64, 32, 4, 2};
+      return {32, 32, 4, 1, 1, 2};
+    }
+    if (head <= 64) return {128, 32, 4, 2, 2};
+    if (head <= 128) return {128, 64, 8, 1, 2, 2};
+    return {64, 32, 8, 1, 2, 2};
+  }
+};
+
+}  // namespace crossflash::hip::arch

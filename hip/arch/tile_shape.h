@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// tile_shape.h: what an architecture's tile table says for one pass, element size and head size.
+#pragma once
+
+namespace crossflash::hip {
+
+struct TileShape {
+  int rows, columns;  // rows a block owns, columns it walks in
+  int waves;          // of the block
+  int blocks;         // at least this many on one multiprocessor: bounds the registers of a thread
+  int stages = 1;     // copies of the walked tiles in shared memory (backward)
+  int wave_columns = 1;  // waves side by side over the columns (grad_kv)
+};
+
+}  // namespace crossflash::hip

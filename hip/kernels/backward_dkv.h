@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// backward_dkv.h: dK and dV. A block owns a tile of keys, which are the rows here, and walks over
+// the query heads of the group and the queries that see it (FlashAttention, Algorithm 4). No
+// atomics: each sum has one owner and one order. Waves stand in a grid over the tile; where they
+// stand side by side, each computes S and dP for its columns, hands P and dS to its neighbours
+// through shared memory and sums its part of the head size.
+#pragma once
+
+#include "hip/kernels/item.h"
+#include "hip/kernels/score.h"
+
+namespace crossflash::hip {
+
+template <class Arch, class T_, int kHead_, bool kGeneral_>
+struct GradKeyConfig {
+  using T = T_;
+  using Mma = typename Arch::template Mma<T>;
+  static constexpr int kHead = kHead_;
+  static constexpr bool kGeneral = kGeneral_;
+  static constexpr auto kTile = Arch::grad_kv_tile(static_cast<int>(sizeof(T)), kHead, kGeneral);
+  static constexpr int kRows = kTile.rows;        // of keys, Bc of the paper
+  static constexpr int kColumns = kTile.columns;  // of queries, Br of the paper
+  static constexpr int kStages = kTile.stages;
+  static constexpr int kSide = kTile.wave_columns;  // waves side by side
+  static constexpr int kThreads = kTile.waves * Mma::kWave;
+  static constexpr int kMinBlocks = kTile.blocks;
+  static constexpr int kRowBlocks = kRows * kSide / (16 * kTile.waves);  // of a wave
+  using KeyTile = SharedTile<T, kRows, kHead>;
+  using QueryTile = SharedTile<T, kColumns, kHead>;
+  using WeightTile = SharedTile<T, kRows, kColumns>;
+  static constexpr int kStatisticsBytes = 3 * kColumns * static_cast<int>(sizeof(float));
+  static constexpr int kSharedBytes = 2 * KeyTile::kBytes +
+                                      kStages * (2 * QueryTile::kBytes + kStatisticsBytes) +
+                                      (kSide > 1 ? 2 * WeightTile::kBytes : 0);
+  static_assert(kRowBlocks * 16 * kTile.waves == kRows * kSide);
+  static_assert(kColumns % (16 * kSide) == 0 && kHead % (16 * kSide) == 0);
+  static_assert(kSharedBytes <= Arch::kSharedBytes);
+};
+
+// The walk over (query head of the group, tile of queries), and what it copies in at each step.
+template <class C>
+struct QueryWalk {
+  using T = typename C::T;
+  const KernelArguments& a;
+  KeyItem item;
+  int begin, tiles;  // first query, tiles of one head
+
+  CF_DEVICE QueryWalk(const KernelArguments& arguments, const KeyItem& key_item)
+      : a(arguments), item(key_item) {
+    const int j0 = item.first;
+    const int end = shared::cf_queries_end(a.visibility, j0 + C::kRows, a.seq_q);
+    begin = shared::cf_queries_begin(a.visibility, j0, a.seq_q) / C::kColumns * C::kColumns;
+    tiles = end > begin ? (end - begin + C::kColumns - 1) / C::kColumns : 0;
+  }
+  CF_DEVICE int steps() const { return tiles * a.group; }
+  CF_DEVICE int head(int step) const { return item.head_kv * a.group + step / tiles; }
+  CF_DEVICE int first(int step) const { return begin + step % tiles * C::kColumns; }
+
+  CF_DEVICE void copy(int step, typename C::QueryTile q_tile, typename C::QueryTile grad_o_tile,
+                      float* statistics) const {
+    const int h = head(step);
+    const int i0 = first(step);
+    copy_in<C::kThreads>(q_tile, head_rows<T>(a.q, item.batch, h, a.d), i0, a.seq_q);
+    copy_in<C::kThreads>(grad_o_tile, head_rows<T>(a.grad_o, item.batch, h, a.d_v), i0, a.seq_q);
+    for (int n = static_cast<int>(threadIdx.x); n < C::kColumns; n += C::kThreads) {
+      const int i = i0 + n;
+      const bool there = i < a.seq_q;
+      const float lse =
+          there ? head_values(a.lse, item.batch, h)[i * a.lse.seq] : shared::cf_neg_inf();
+      statistics[n] = backward_base(lse);
+      statistics[C::kColumns + n] =
+          there ? head_values(a.delta, item.batch, h)[i * a.delta.seq] : 0.0f;
+      statistics[2 * C::kColumns + n] =
+          there ? head_values(a.mend, item.batch, h)[i * a.mend.seq] : 0.0f;
+    }
+    copy_commit();
+  }
+};
+
+template <class C>
+__global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
+    grad_kv_kernel(const KernelArguments a) {
+  using Mma = typename C::Mma;
+  using T = typename C::T;
+  extern __shared__ __align__(128) char shared_memory[];
+  SharedSpace space{shared_memory};
+  const auto k_tile = space.take<typename C::KeyTile>();  // (rows, D), in the end dK
+  const auto v_tile = space.take<typename C::KeyTile>();  // (rows, D), in the end dV
+  const SharedRing<typename C::QueryTile, C::kStages> q_ring{space};       // (columns, D)
+  const SharedRing<typename C::QueryTile, C::kStages> grad_o_ring{space};  // (columns, D)
+  typename C::WeightTile p_tile{}, ds_tile{};                              // (rows, columns)
+  if constexpr (C::kSide > 1) {
+    p_tile = space.take<typename C::WeightTile>();
+    ds_tile = space.take<typename C::WeightTile>();
+  }
+  float* const statistics = reinterpret_cast<float*>(space.next);
+
+  const KeyItem item(a, C::kRows);
+  const int j0 = item.first;
+  const int seq_k = a.visibility.seq_k;
+  const int lane = static_cast<int>(threadIdx.x) % Mma::kWave;
+  const int wave = static_cast<int>(threadIdx.x) / Mma::kWave;
+  const int wave_row = wave / C::kSide * C::kRowBlocks * 16;
+  const int wave_column = wave % C::kSide * (C::kColumns / C::kSide);  // of S and dP
+  const int wave_depth = wave % C::kSide * (C::kHead / C::kSide);      // of dK and dV
+  const float unit = score_unit<C::kGeneral>(a.score);
+
+  const QueryWalk<C> walk(a, item);
+  const int steps = walk.steps();
+  copy_in<C::kThreads>(k_tile, head_rows<T>(a.k, item.batch, item.head_kv, a.d), j0, seq_k);
+  copy_in<C::kThreads>(v_tile, head_rows<T>(a.v, item.batch, item.head_kv, a.d_v), j0, seq_k);
+  if (steps > 0) walk.copy(0, q_ring.at(0), grad_o_ring.at(0), statistics);
+
+  Fragment<Mma, C::kRowBlocks, C::kHead / 16 / C::kSide> dk, dv;
+  dk.clear();
+  dv.clear();
+  int stage = 0;
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step, stage = (stage + 1) % C::kStages) {
+    copy_wait<0>();
+    __syncthreads();  // this step's tiles are there, and those before no longer in use
+    const auto q_tile = q_ring.at(stage);
+    const auto grad_o_tile = grad_o_ring.at(stage);
+    const float* const here = statistics + stage * 3 * C::kColumns + wave_column;
+    const auto copy_next = [&] {
+      const int next = (stage + 1) % C::kStages;
+      if (step + 1 < steps)
+        walk.copy(step + 1, q_ring.at(next), grad_o_ring.at(next),
+                  statistics + next * 3 * C::kColumns);
+    };
+    if constexpr (C::kStages > 1) copy_next();
+
+    Fragment<Mma, C::kRowBlocks, C::kColumns / 16 / C::kSide> s, ds;
+    s.clear();
+    ds.clear();
+    add_product(s, k_tile, wave_row, q_tile, wave_column, lane);        // S^T = K Q^T
+    add_product(ds, v_tile, wave_row, grad_o_tile, wave_column, lane);  // dP^T = V dO^T
+
+    const int i0 = walk.first(step);
+    const Place<Mma, false> place{i0 + wave_column, j0 + wave_row, lane};
+    if (!shared::cf_tile_full(a.visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows))
+      mask_scores(s, place, a.visibility);
+    const auto differentiate = [&](int r, int c, int v, float& x, float z) {
+      const int column = 16 * c + Mma::column(lane, v);
+      float slope;
+      float& p = s.x[r][c][v];
+      p = probability<C::kGeneral>(a.score, p, unit, here[column], slope) *
+          here[2 * C::kColumns + column];
+      x = p * (x * z - here[C::kColumns + column]) * slope;
+      p *= z;
+    };
+    if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0) {
+      const auto flat = static_cast<shared::uint>(item.batch * a.heads_q + walk.head(step));
+      for_each_kept(ds, place, a, flat, differentiate);
+    } else {
+      ds.for_each([&](int r, int c, int v, float& x) { differentiate(r, c, v, x, 1.0f); });
+    }
+    if constexpr (C::kSide == 1) {
+      add_weighted(dv, s, grad_o_tile, 0, 0, lane);  // dV += (P z)^T dO
+      add_weighted(dk, ds, q_tile, 0, 0, lane);      // dK += dS^T Q
+    } else {
+      store_fragment(s, p_tile, wave_row, wave_column, lane);
+      store_fragment(ds, ds_tile, wave_row, wave_column, lane);
+      __syncthreads();
+      add_product_across(dv, p_tile, wave_row, grad_o_tile, wave_depth, lane);
+      add_product_across(dk, ds_tile, wave_row, q_tile, wave_depth, lane);
+    }
+    if constexpr (C::kStages == 1) {
+      __syncthreads();
+      copy_next();
+    }
+  }
+  copy_wait<0>();
+  __syncthreads();
+
+  const float last = gradient_unit<C::kGeneral>(a.score);
+  dk.for_each([&](int, int, int, float& x) { x *= last; });
+  store_fragment(dk, k_tile, wave_row, wave_depth, lane);
+  store_fragment(dv, v_tile, wave_row, wave_depth, lane);
+  __syncthreads();
+  copy_out<C::kThreads>(k_tile, head_rows<T>(a.grad_k, item.batch, item.head_kv, a.d), j0, seq_k);
+  copy_out<C::kThreads>(v_tile, head_rows<T>(a.grad_v, item.batch, item.head_kv, a.d_v), j0, seq_k);
+}
+
+struct backward_dkv {
+  static constexpr const char* kName = "grad_kv";
+  static constexpr KernelPass kPass = KernelPass::grad_kv;
+  static constexpr bool kEverySize = false;
+  template <class Arch, class T, int kHead, bool kGeneral>
+  using Config = GradKeyConfig<Arch, T, kHead, kGeneral>;
+  template <class C>
+  static auto kernel() {
+    return &grad_kv_kernel<C>;
+  }
+};
+
+}  // namespace crossflash::hip

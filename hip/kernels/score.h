@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// score.h: scores, masks and dropout on a register tile. Most problems have no feature beyond a
+// positive scale; their kernels keep raw dot products and fold the scale into the exponential,
+// exp(scale raw - m) = exp2(c raw - c m). The general kernels apply the shared definition of a
+// score to every element first, and c is log2(e).
+#pragma once
+
+#include "common/shared/dropout.h"
+#include "common/shared/mask.h"
+#include "common/shared/score.h"
+#include "common/shared/softmax.h"
+#include "hip/kernels/launch.h"
+#include "hip/tile/fragment.h"
+
+namespace crossflash::hip {
+
+// c: what one unit of a kernel's scores means in the exponent of 2.
+template <bool kGeneral>
+CF_DEVICE float score_unit(const shared::cf_score& score) {
+  return kGeneral ? shared::CF_LOG2E : score.scale * shared::CF_LOG2E;
+}
+
+// What a gradient of raw scores still lacks when they are summed.
+template <bool kGeneral>
+CF_DEVICE float gradient_unit(const shared::cf_score& score) {
+  return kGeneral ? 1.0f : score.scale;
+}
+
+// Which query and key a value of a register tile belongs to: rows are queries and columns keys, or
+// the other way round; `query` and `key` are those of the tile's corner.
+template <class Mma, bool kRowsAreQueries_>
+struct Place {
+  static constexpr bool kRowsAreQueries = kRowsAreQueries_;
+  int query, key, lane;
+
+  CF_DEVICE int query_of(int r, int c, int v) const {
+    return query + (kRowsAreQueries ? 16 * r + Mma::row(lane, v) : 16 * c + Mma::column(lane, v));
+  }
+  CF_DEVICE int key_of(int r, int c, int v) const {
+    return key + (kRowsAreQueries ? 16 * c + Mma::column(lane, v) : 16 * r + Mma::row(lane, v));
+  }
+};
+
+// Scores of elements that are not visible = -inf.
+template <class F, class P>
+CF_DEVICE void mask_scores(F& s, const P& place, const shared::cf_visibility& visibility) {
+  s.for_each([&](int r, int c, int v, float& x) {
+    const int i = place.query_of(r, c, v);
+    const int j = place.key_of(r, c, v);
+    x = shared::cf_visible(visibility, i, j) ? x : shared::cf_neg_inf();
+  });
+}
+
+// use(row block, column block, value index, value, z) with dropout's factor z of each element, 0 or
+// 1/(1 - p). Neighbouring values that share a block of draws draw it once.
+template <class F, class P, class Use>
+CF_DEVICE void for_each_kept(F& s, const P& place, const KernelArguments& a, shared::uint flat_head,
+                             Use use) {
+  using Mma = typename F::Mma;
+  constexpr int kShare = P::kRowsAreQueries ? Mma::kRun : 1;
+#pragma unroll
+  for (int r = 0; r < F::kRowBlocks; ++r)
+#pragma unroll
+    for (int c = 0; c < F::kColumnBlocks; ++c)
+#pragma unroll
+      for (int first = 0; first < Mma::kValues; first += kShare) {
+        const auto i = static_cast<shared::uint>(place.query_of(r, c, first));
+        const auto j = static_cast<shared::uint>(place.key_of(r, c, first));
+        const auto draws =
+            shared::cf_dropout_block(a.dropout, flat_head, i, j / shared::CF_DROPOUT_KEYS);
+#pragma unroll
+        for (int n = 0; n < kShare; ++n) {
+          const bool kept =
+              shared::cf_dropout_keeps(a.dropout, draws, j + static_cast<shared::uint>(n));
+          use(r, c, first + n, s.x[r][c][first + n], kept ? a.score.keep_scale : 0.0f);
+        }
+      }
+}
+
+// What backward subtracts in the exponent for a row of this LSE. A row that saw no key gets +inf:
+// whatever its scores, its weights are exp2(-inf) = 0.
+CF_DEVICE float backward_base(float lse) {
+  return shared::cf_is_neg_inf(lse) ? -shared::cf_neg_inf() : lse * shared::CF_LOG2E;
+}
+
+// P of one element (FlashAttention, Algorithm 4, line 13), in the place of its raw score; what is
+// not visible comes as -inf. `slope` is d score / d raw, of general kernels.
+template <bool kGeneral>
+CF_DEVICE float probability(const shared::cf_score& score, float raw, float unit, float base,
+                            float& slope) {
+  slope = 1.0f;
+  if constexpr (kGeneral) {
+    if (shared::cf_is_neg_inf(raw)) {
+      slope = 0.0f;
+      return 0.0f;
+    }
+    slope = shared::cf_score_gradient(score, raw);
+    raw = shared::cf_score_value(score, raw);
+  }
+  return exp2_fast(raw * unit - base);
+}
+
+}  // namespace crossflash::hip

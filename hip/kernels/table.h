@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// table.h: makes the rows of launch.h's table from kernel templates: for one architecture, pass and
+// element type a row for each head size of the pass, with and without score features. A pass is a
+// type that names its configurations and kernels (at the end of each kernel's file).
+#pragma once
+
+#include <array>
+
+#include "hip/kernels/launch.h"
+#include "hip/tile/element.h"
+
+namespace crossflash::hip {
+
+inline constexpr int kLargestHead = 256;
+
+// "forward_f16_d128_128x64_general" as a constant.
+struct VariantName {
+  char text[64] = {};
+  int length = 0;
+
+  constexpr VariantName& add(const char* part) {
+    while (*part != 0) text[length++] = *part++;
+    return *this;
+  }
+  constexpr VariantName& add(int number) {
+    if (number >= 10) add(number / 10);
+    text[length++] = static_cast<char>('0' + number % 10);
+    return *this;
+  }
+};
+
+template <class P, class C>
+inline constexpr VariantName kVariantName = [] {
+  VariantName name;
+  name.add(P::kName).add("_").add(kTypeName<typename C::T>).add("_d").add(C::kHead).add("_");
+  name.add(C::kRows).add("x").add(C::kColumns);
+  if (C::kGeneral) name.add("_general");
+  return name;
+}();
+
+template <class P, class C>
+int prepare_kernel() {
+#ifdef __CUDACC__
+  return static_cast<int>(cudaFuncSetAttribute(
+      P::template kernel<C>(), cudaFuncAttributeMaxDynamicSharedMemorySize, C::kSharedBytes));
+#else
+  return static_cast<int>(
+      hipFuncSetAttribute(reinterpret_cast<const void*>(P::template kernel<C>()),
+                          hipFuncAttributeMaxDynamicSharedMemorySize, C::kSharedBytes));
+#endif
+}
+
+template <class P, class C>
+int launch_kernel(const KernelArguments& arguments, void* stream);
+
+template <class Arch, class P, class C>
+constexpr Variant variant_of() {
+  return {.arch = Arch::kName,
+          .name = kVariantName<P, C>.text,
+          .pass = P::kPass,
+          .dtype = kDtype<typename C::T>,
+          .head = C::kHead,
+          .general = C::kGeneral,
+          .rows = C::kRows,
+          .cols = C::kColumns,
+          .threads = C::kThreads,
+          .shared_bytes = C::kSharedBytes,
+          .prepare = &prepare_kernel<P, C>,
+          .launch = &launch_kernel<P, C>};
+}
+
+template <class P, class C>
+int launch_kernel(const KernelArguments& arguments, void* stream) {
+  const Variant shape{.arch = "", .name = "", .pass = P::kPass, .dtype = 0, .head = C::kHead,
+                      .general = C::kGeneral, .rows = C::kRows, .cols = C::kColumns,
+                      .threads = C::kThreads, .shared_bytes = C::kSharedBytes,
+                      .prepare = nullptr, .launch = nullptr};
+  const auto grid = static_cast<unsigned>(blocks(shape, arguments));
+  const auto kernel = P::template kernel<C>();
+#ifdef __CUDACC__
+  kernel<<<grid, C::kThreads, C::kSharedBytes, static_cast<cudaStream_t>(stream)>>>(arguments);
+  return static_cast<int>(cudaGetLastError());
+#else
+  kernel<<<grid, C::kThreads, C::kSharedBytes, static_cast<hipStream_t>(stream)>>>(arguments);
+  return static_cast<int>(hipGetLastError());
+#endif
+}
+
+// The rows of one unit, smallest head size first.
+template <class Arch, class P, class T, int... kHeads>
+struct UnitTable {
+  static constexpr int kCount = P::kEverySize ? 1 : 2 * sizeof...(kHeads);
+  static constexpr std::array<Variant, kCount> kRows = [] {
+    std::array<Variant, kCount> rows{};
+    int n = 0;
+    if constexpr (P::kEverySize) {
+      rows[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kLargestHead, true>>();
+    } else {
+      ((rows[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHeads, false>>(),
+        rows[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHeads, true>>()),
+       ...);
+    }
+    return rows;
+  }();
+};
+
+template <class Arch, class P, class T>
+constexpr Variants variants() {
+  return UnitTable<Arch, P, T, 64, 128, kLargestHead>::kRows;
+}
+
+}  // namespace crossflash::hip

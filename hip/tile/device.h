@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// device.h: what NVIDIA's and AMD's device languages name differently: exchange between the lanes
+// of a wave, the fast exponential, votes. A wave's size comes from the architecture's traits.
+#pragma once
+
+#include <cstdint>
+
+#include "common/shared/lang.h"
+
+#ifndef __CUDACC__
+#include <hip/hip_runtime.h>
+#endif
+
+#define CF_DEVICE __device__ __forceinline__
+
+namespace crossflash::hip {
+
+CF_DEVICE float shuffle_xor(float x, int mask) {
+#ifdef __CUDACC__
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+#else
+  return __shfl_xor(x, mask);
+#endif
+}
+
+CF_DEVICE float shuffle(float x, int lane) {
+#ifdef __CUDACC__
+  return __shfl_sync(0xffffffffu, x, lane);
+#else
+  return __shfl(x, lane);
+#endif
+}
+
+CF_DEVICE shared::uint shuffle_xor(shared::uint x, int mask) {
+#ifdef __CUDACC__
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+#else
+  return __shfl_xor(x, mask);
+#endif
+}
+
+// Whether it holds for a lane of this wave; the same answer in all of them.
+CF_DEVICE bool any_lane(bool x) {
+#ifdef __CUDACC__
+  return __any_sync(0xffffffffu, x) != 0;
+#else
+  return __any(x) != 0;
+#endif
+}
+
+// 2^x to about 2 ulp; 2^-inf = 0. Results below f32's normal range become 0.
+CF_DEVICE float exp2_fast(float x) {
+#ifdef __CUDACC__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return __builtin_amdgcn_exp2f(x);
+#endif
+}
+
+CF_DEVICE float max_of(float a, float b) { return fmaxf(a, b); }
+
+}  // namespace crossflash::hip

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// shared_tile.h: a tile of rows in shared memory, cut into chunks of 16 bytes. Chunk c of row r lies
+// at place c ^ swizzle(r) of its row, so that the same chunk of 8 neighbouring rows, which is what a
+// matrix instruction's operands ask for at a time, falls into 8 different groups of 4 banks:
+//
+//   row 0 |0|1|2|3|4|5|6|7|      128 bytes a row
+//   row 1 |1|0|3|2|5|4|7|6|
+//   row 2 |2|3|0|1|6|7|4|5|      rows of 64 (mod 128) bytes move on by one for every two rows
+#pragma once
+
+#include "hip/tile/element.h"
+
+namespace crossflash::hip {
+
+template <class T_, int kRows_, int kWidth_>
+struct SharedTile {
+  using T = T_;
+  static constexpr int kRows = kRows_;
+  static constexpr int kWidth = kWidth_;
+  static constexpr int kChunk = 16 / sizeof(T);  // elements
+  static constexpr int kChunks = kWidth / kChunk;
+  static constexpr int kBytes = kRows * kWidth * static_cast<int>(sizeof(T));
+  static_assert(kWidth % kChunk == 0 && kChunks % 4 == 0);
+
+  T* data;
+
+  static constexpr int kPeriod = kChunks % 8 == 0 ? 8 : 4;  // chunks that are permuted together
+
+  static CF_DEVICE int swizzle(int row) { return kPeriod == 8 ? row & 7 : (row >> 1) & 3; }
+  CF_DEVICE T* chunk(int row, int c) const {
+    return data + (row * kChunks + (c ^ swizzle(row))) * kChunk;
+  }
+  // chunk(row0 + row, c0 + c) for row0 a multiple of 8, c0 of 2 and c of 0 or 1. Where row0 and c0
+  // are constants few addresses are left to compute: they differ by constants.
+  CF_DEVICE T* chunk_of_block(int row0, int row, int c0, int c) const {
+    const int place = c0 / kPeriod * kPeriod + ((c0 % kPeriod) ^ c ^ swizzle(row));
+    return data + (row0 * kChunks + row * kChunks + place) * kChunk;
+  }
+  // at(row, column0 + column) for column < 8 and column0 a multiple of 8. Where row and column0 are
+  // constants there are two addresses to compute.
+  CF_DEVICE T* at_of_row(int row, int column0, int column) const {
+    const int c0 = column0 / kChunk;
+    const int c = column / kChunk;
+    const int place = (c0 % kPeriod) ^ swizzle(row);
+    return data + column % kChunk +
+           (row * kChunks + c0 / kPeriod * kPeriod + (place & ~1) + (c ^ (place & 1))) * kChunk;
+  }
+  CF_DEVICE T* at(int row, int column) const {
+    return chunk(row, column / kChunk) + column % kChunk;
+  }
+};
+
+// Hands out a block's dynamic shared memory piece by piece.
+struct SharedSpace {
+  char* next;
+
+  template <class Tile>
+  CF_DEVICE Tile take() {
+    Tile tile;
+    tile.data = reinterpret_cast<typename Tile::T*>(next);
+    next += Tile::kBytes;
+    return tile;
+  }
+};
+
+// kStages tiles, used in turn.
+template <class Tile, int kStages>
+struct SharedRing {
+  Tile first;
+
+  explicit CF_DEVICE SharedRing(SharedSpace& space) : first(space.take<Tile>()) {
+    space.next += (kStages - 1) * Tile::kBytes;
+  }
+  CF_DEVICE Tile at(int stage) const {
+    Tile tile;
+    tile.data = first.data + stage * (Tile::kBytes / static_cast<int>(sizeof(typename Tile::T)));
+    return tile;
+  }
+};
+
+}  // namespace crossflash::hip
