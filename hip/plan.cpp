@@ -64,8 +64,9 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
 std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
                      const std::string& variant) {
   const KernelArguments& a = plan.arguments;
-  if (row.general != (variant == "general") && !variant.empty())
-    return fmt::format("is not {}", variant);
+  // Row dots are the same for every score.
+  const bool chosen = variant.empty() || row.pass == KernelPass::row_dot;
+  if (!chosen && row.general != (variant == "general")) return fmt::format("is not {}", variant);
   if (std::max(a.d, a.d_v) > row.head) return fmt::format("head sizes end at {}", row.head);
   if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no dropout";
   if (row.shared_bytes > caps.shared_bytes)

@@ -93,6 +93,9 @@ TEST_F(Api, ARunNeedsItsBuffersAndItsPass) {
   args.k.offset = 1;
   expect_refused(crossflash_forward(plan, &args), CROSSFLASH_INVALID, "k.offset is 1;");
   args.k.offset = 0;
+  args.stream = memory.data();
+  expect_refused(crossflash_forward(plan, &args), CROSSFLASH_UNSUPPORTED, "stream is 0x");
+  args.stream = nullptr;
   expect_refused(crossflash_backward(plan, &args), CROSSFLASH_INVALID, "passes of this plan");
   args.struct_size = 3;
   expect_refused(crossflash_forward(plan, &args), CROSSFLASH_INVALID, "struct_size is 3;");

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+// plan.cpp: which kernels the HIP backend would launch on GPUs that are not here, out of an
+// invented table: the first row that can, reasons where none can, and one list of the workspace.
+#include "hip/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace crossflash::hip {
+namespace {
+
+constexpr KernelPass kPasses[] = {KernelPass::forward, KernelPass::row_dot, KernelPass::grad_q,
+                                  KernelPass::grad_kv};
+
+// Rows for f16: for each pass a special and a general one of head sizes to 128, then general of
+// 256.
+std::vector<Variant> unit_of(const char* arch, int shared_bytes) {
+  std::vector<Variant> rows;
+  for (const KernelPass pass : kPasses) {
+    const auto add = [&](const char* name, int head, bool general) {
+      rows.push_back({arch, name, pass, shared::CF_F16, head, general, 64, 32, 128, shared_bytes,
+                      nullptr, nullptr});
+    };
+    if (pass != KernelPass::row_dot) add("special_128", 128, false);
+    add("general_128", 128, true);
+    add("general_256", 256, true);
+  }
+  return rows;
+}
+
+class HipPlanning : public ::testing::Test {
+ protected:
+  HipPlanning() {
+    crossflash_problem_init(&problem_);
+    problem_.passes = CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD;
+    problem_.dtype = CROSSFLASH_F16;
+    problem_.batch = 2;
+    problem_.seq_q = 100;
+    problem_.seq_k = 130;
+    problem_.heads_q = 4;
+    problem_.heads_kv = 2;
+    problem_.d = problem_.d_v = 64;
+    caps_ = {"sm_90", 100 << 10, 1024, 0x7fffffff, std::int64_t{1} << 40};
+  }
+
+  Status plan(const std::string& variant = {}) {
+    Problem checked;
+    CROSSFLASH_TRY(check_problem(problem_, &checked));
+    plan_ = {};
+    return make_plan(checked, caps_, units_, variant, &plan_);
+  }
+  void expect_refused(const Status& status, const std::string& text) {
+    EXPECT_EQ(status.code(), CROSSFLASH_UNSUPPORTED);
+    EXPECT_NE(status.text().find(text), std::string::npos) << status.text();
+  }
+
+  const std::vector<Variant> new_rows_ = unit_of("sm_90", 90 << 10);
+  const std::vector<Variant> old_rows_ = unit_of("sm_80", 40 << 10);
+  const Variants new_unit_ = new_rows_, old_unit_ = old_rows_;
+  const std::vector<const Variants*> units_ = {&new_unit_, &old_unit_};
+  crossflash_problem problem_{};
+  Caps caps_;
+  HipPlan plan_;
+};
+
+TEST_F(HipPlanning, TakesTheFirstRowThatCan) {
+  ASSERT_TRUE(plan().ok());
+  EXPECT_STREQ(plan_.forward.at(0).kernel->arch, "sm_90");
+  EXPECT_STREQ(plan_.forward.at(0).kernel->name, "special_128");
+  problem_.dropout = 0.5f;
+  ASSERT_TRUE(plan().ok());
+  EXPECT_STREQ(plan_.forward.at(0).kernel->name, "general_128");
+  problem_.d_v = 129;
+  ASSERT_TRUE(plan().ok());
+  EXPECT_STREQ(plan_.forward.at(0).kernel->name, "general_256");
+}
+
+TEST_F(HipPlanning, ArchitecturesServeThemselvesAndNvidiasWhatCameAfter) {
+  caps_.architecture = "sm_86";
+  ASSERT_TRUE(plan().ok());
+  EXPECT_STREQ(plan_.forward.at(0).kernel->arch, "sm_80");
+  caps_.architecture = "sm_75";
+  expect_refused(plan(), "sm_75");
+  EXPECT_TRUE(runs_on("gfx942", "gfx942"));
+  EXPECT_FALSE(runs_on("gfx942", "gfx950"));
+  EXPECT_FALSE(runs_on("sm_80", "gfx942"));
+}
+
+TEST_F(HipPlanning, ALowerLimitMovesOnToARowThatFits) {
+  caps_.shared_bytes = 48 << 10;
+  ASSERT_TRUE(plan().ok());
+  EXPECT_STREQ(plan_.forward.at(0).kernel->arch, "sm_80");
+  caps_.shared_bytes = 40 << 10;  // just enough
+  EXPECT_TRUE(plan().ok());
+  caps_.shared_bytes = (40 << 10) - 1;
+  expect_refused(plan(), "needs 40960 bytes of shared memory of 40959");
+}
+
+TEST_F(HipPlanning, RefusesByNameWhatNoRowCanDo) {
+  problem_.d = 257;
+  expect_refused(plan(), "head sizes end at 256");
+  problem_.d = 64;
+  problem_.dtype = CROSSFLASH_BF16;
+  expect_refused(plan(), "dtype is bf16");
+  problem_.dtype = CROSSFLASH_F16;
+  caps_.blocks = 15;  // 2 tiles of queries, 4 heads, 2 batches are 16
+  expect_refused(plan(), "needs 16 blocks");
+  caps_.blocks = 16;
+  EXPECT_TRUE(plan().ok());
+  caps_.total_threads = 16 * 128 - 1;
+  expect_refused(plan(), "needs 16 blocks");
+}
+
+TEST_F(HipPlanning, AVariantIsInsistedOn) {
+  ASSERT_TRUE(plan("general").ok());
+  EXPECT_STREQ(plan_.forward.at(0).kernel->name, "general_128");
+  ASSERT_TRUE(plan("specialised").ok());
+  EXPECT_STREQ(plan_.backward.at(2).kernel->name, "special_128");
+  problem_.dropout = 0.5f;
+  expect_refused(plan("specialised"), "special_128 takes a positive scale and no dropout");
+}
+
+TEST_F(HipPlanning, BackwardRunsInOrderOverOneWorkspace) {
+  ASSERT_TRUE(plan().ok());
+  ASSERT_EQ(plan_.backward.size(), 3u);
+  EXPECT_EQ(plan_.backward[0].kernel->pass, KernelPass::row_dot);
+  EXPECT_EQ(plan_.backward[1].kernel->pass, KernelPass::grad_q);
+  EXPECT_EQ(plan_.backward[2].kernel->pass, KernelPass::grad_kv);
+  EXPECT_EQ(plan_.backward[2].blocks, 3 * 2 * 2);  // tiles of keys, key heads, batches
+  const std::uint64_t rows = 2 * 4 * 100 * sizeof(float);
+  ASSERT_EQ(plan_.backward_regions.size(), 2u);
+  EXPECT_EQ(plan_.backward_regions[0].offset, 0u);
+  EXPECT_EQ(plan_.backward_regions[1].offset, rows);
+  EXPECT_EQ(plan_.workspace(Pass::backward), 2 * rows);
+  EXPECT_EQ(plan_.workspace(Pass::forward), 0u);
+}
+
+TEST_F(HipPlanning, AnEmptyAxisLaunchesOnlyWhatHasRows) {
+  problem_.seq_q = 0;
+  ASSERT_TRUE(plan().ok());
+  EXPECT_EQ(plan_.forward.at(0).blocks, 0);
+  EXPECT_EQ(plan_.backward.at(1).blocks, 0);
+  EXPECT_GT(plan_.backward.at(2).blocks, 0);  // dK and dV are zero, and written
+}
+
+TEST_F(HipPlanning, ExtentsBeyondTheKernelsIntegersAreRefused) {
+  problem_.batch = std::int64_t{1} << 31;
+  problem_.seq_q = problem_.seq_k = 1;
+  problem_.heads_q = problem_.heads_kv = 1;
+  expect_refused(plan(), "batch is 2147483648");
+}
+
+}  // namespace
+}  // namespace crossflash::hip
