@@ -20,9 +20,10 @@ Status Memory::create(std::uint64_t bytes, Memory* out) {
 Status Buffers::create(std::uint64_t bytes, crossflash_buffer* out) {
   Memory memory;
   CROSSFLASH_TRY(Memory::create(bytes, &memory));
-  *out = {memory.data(), 0};
+  std::byte* const data = memory.data();
   const std::lock_guard lock(mutex_);
-  all_.emplace(memory.data(), Buffer{std::move(memory), bytes});
+  all_.emplace(data, Buffer{std::move(memory), bytes});
+  *out = {data, 0};
   return {};
 }
 
