@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// runtime.h: the names of the HIP runtime that the host side uses. AMD builds take them from HIP.
-// On NVIDIA builds each is CUDA's name of the same thing, since few HIP releases have headers that
-// any CUDA of today compiles; -DCROSSFLASH_HIP_HEADERS=<folder> takes a user's own HIP instead.
-// Invariant: nothing else in this folder knows which of the two vendors it is built for.
+// runtime.h: the names of the HIP runtime that the host side and its tests use. AMD builds take
+// them from HIP. On NVIDIA builds each is CUDA's name of the same thing, since few HIP releases
+// have headers that any CUDA of today compiles; -DCROSSFLASH_HIP_HEADERS=<folder> takes a user's
+// own HIP instead. Invariant: nothing else in this folder knows which of the two vendors it is
+// built for.
 #pragma once
 
 #include <string>
@@ -32,6 +33,16 @@
 #define hipStreamNonBlocking cudaStreamNonBlocking
 #define hipStreamSynchronize cudaStreamSynchronize
 #define hipStreamWaitEvent cudaStreamWaitEvent
+#define hipStreamBeginCapture cudaStreamBeginCapture
+#define hipStreamCaptureModeThreadLocal cudaStreamCaptureModeThreadLocal
+#define hipStreamEndCapture cudaStreamEndCapture
+#define hipGraph_t cudaGraph_t
+#define hipGraphDestroy cudaGraphDestroy
+#define hipGraphExec_t cudaGraphExec_t
+#define hipGraphExecDestroy cudaGraphExecDestroy
+#define hipGraphInstantiate cudaGraphInstantiate
+#define hipGraphLaunch cudaGraphLaunch
+
 #define hipEvent_t cudaEvent_t
 #define hipEventCreateWithFlags cudaEventCreateWithFlags
 #define hipEventDestroy cudaEventDestroy

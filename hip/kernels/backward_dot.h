@@ -1,62 +1,64 @@
 // SPDX-License-Identifier: MIT
 // backward_dot.h: D_i = dot(do_i, o_i) (FlashAttention, Algorithm 4, line 4; it equals
-// sum_j dP_ij P_ij). Sixteen neighbouring lanes read a row together; bound by memory.
+// sum_j dP_ij P_ij), as the diagonal of dO O^T by the product that makes dP = dO V^T. The two then
+// round alike: where a query sees one key, dP - D is 0 as it must be, whatever the alignment of the
+// tensors. Bound by memory, so the other fifteen columns cost nothing.
 #pragma once
 
 #include "hip/kernels/item.h"
+#include "hip/tile/fragment.h"
 
 namespace crossflash::hip {
 
 template <class Arch, class T_, int kHead_, bool kGeneral_>
 struct RowDotConfig {
   using T = T_;
+  using Mma = typename Arch::template Mma<T>;
   static constexpr int kHead = kHead_;
   static constexpr bool kGeneral = kGeneral_;
-  static constexpr int kThreads = 256;
-  static constexpr int kRowThreads = 16;
-  static constexpr int kRows = kThreads / kRowThreads;
-  static constexpr int kColumns = kHead;
-  static constexpr int kSharedBytes = 0;
+  static constexpr int kWaves = 4;
+  static constexpr int kThreads = kWaves * Mma::kWave;
+  static constexpr int kRows = 16 * kWaves;  // Br
+  static constexpr int kColumns = 64;        // of the head that are summed at a time
+  using Tile = SharedTile<T, kRows, kColumns>;
+  static constexpr int kSharedBytes = 2 * Tile::kBytes;
+  static_assert(kSharedBytes <= Arch::kSharedBytes);
 };
-
-template <class T>
-CF_DEVICE float chunk_dot(const T* a, const T* b) {
-  struct alignas(16) Chunk {
-    T x[16 / sizeof(T)];
-  };
-  const Chunk ca = *reinterpret_cast<const Chunk*>(a);
-  const Chunk cb = *reinterpret_cast<const Chunk*>(b);
-  float dot = 0.0f;
-#pragma unroll
-  for (int n = 0; n < static_cast<int>(16 / sizeof(T)); ++n)
-    dot = fmaf(to_float(ca.x[n]), to_float(cb.x[n]), dot);
-  return dot;
-}
 
 template <class C>
 __global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArguments a) {
+  using Mma = typename C::Mma;
   using T = typename C::T;
-  constexpr int kChunk = 16 / sizeof(T);
+  extern __shared__ __align__(128) char shared_memory[];
+  SharedSpace space{shared_memory};
+  const auto o_tile = space.take<typename C::Tile>();       // (Br, 64)
+  const auto grad_o_tile = space.take<typename C::Tile>();  // (Br, 64)
+
   const QueryItem item(a, C::kRows);
-  const int i = item.first + static_cast<int>(threadIdx.x) / C::kRowThreads;
-  const int lane = static_cast<int>(threadIdx.x) % C::kRowThreads;
-  const bool inside = i < a.seq_q;
   const auto o = head_rows<T>(a.o, item.batch, item.head, a.d_v);
   const auto grad_o = head_rows<T>(a.grad_o, item.batch, item.head, a.d_v);
-  const T* o_row = o.data + i * o.stride;
-  const T* grad_o_row = grad_o.data + i * grad_o.stride;
+  const int lane = static_cast<int>(threadIdx.x) % Mma::kWave;
+  const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * 16;
 
-  float dot = 0.0f;
-  if (inside && o.aligned && grad_o.aligned) {
-    for (int x = lane * kChunk; x < a.d_v; x += C::kRowThreads * kChunk)
-      dot += chunk_dot(o_row + x, grad_o_row + x);
-  } else if (inside) {
-    for (int x = lane; x < a.d_v; x += C::kRowThreads)
-      dot = fmaf(to_float(o_row[x]), to_float(grad_o_row[x]), dot);
+  Fragment<Mma, 1, 1> products;  // dO O^T of the wave's rows
+  products.clear();
+#pragma unroll 1
+  for (int x = 0; x < a.d_v; x += C::kColumns) {
+    copy_in<C::kThreads>(o_tile, Rows<T>(o.data, x, o.stride, a.d_v - x), item.first, a.seq_q);
+    copy_in<C::kThreads>(grad_o_tile, Rows<T>(grad_o.data, x, grad_o.stride, a.d_v - x), item.first,
+                         a.seq_q);
+    copy_commit();
+    copy_wait<0>();
+    __syncthreads();
+    add_product(products, grad_o_tile, wave_row, o_tile, wave_row, lane);
+    __syncthreads();  // before the next columns take their place
   }
-#pragma unroll
-  for (int step = 1; step < C::kRowThreads; step *= 2) dot += shuffle_xor(dot, step);
-  if (inside && lane == 0) head_values(a.delta, item.batch, item.head)[i * a.delta.seq] = dot;
+
+  float* delta = head_values(a.delta, item.batch, item.head);
+  products.for_each([&](int, int, int v, float& x) {
+    const int i = item.first + wave_row + Mma::row(lane, v);
+    if (Mma::row(lane, v) == Mma::column(lane, v) && i < a.seq_q) delta[i * a.delta.seq] = x;
+  });
 }
 
 struct backward_dot {
