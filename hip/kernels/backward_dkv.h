@@ -28,10 +28,13 @@ struct GradKeyConfig {
   using KeyTile = SharedTile<T, kRows, kHead>;
   using QueryTile = SharedTile<T, kColumns, kHead>;
   using WeightTile = SharedTile<T, kRows, kColumns>;
+  static constexpr int kTileBytes = 2 * KeyTile::kBytes + 2 * kStages * QueryTile::kBytes +
+                                    (kSide > 1 ? 2 * WeightTile::kBytes : 0);
   static constexpr int kStatisticsBytes = 3 * kColumns * static_cast<int>(sizeof(float));
-  static constexpr int kSharedBytes = 2 * KeyTile::kBytes +
-                                      kStages * (2 * QueryTile::kBytes + kStatisticsBytes) +
-                                      (kSide > 1 ? 2 * WeightTile::kBytes : 0);
+  // Statistics of the queries are kept in shared memory unless the tiles fill it.
+  static constexpr bool kShareStatistics =
+      kTileBytes + kStages * kStatisticsBytes <= Arch::kSharedBytes;
+  static constexpr int kSharedBytes = kTileBytes + (kShareStatistics ? kStages * kStatisticsBytes : 0);
   static_assert(kRowBlocks * 16 * kTile.waves == kRows * kSide);
   static_assert(kColumns % (16 * kSide) == 0 && kHead % (16 * kSide) == 0);
   static_assert(kSharedBytes <= Arch::kSharedBytes);
@@ -56,23 +59,36 @@ struct QueryWalk {
   CF_DEVICE int head(int step) const { return item.head_kv * a.group + step / tiles; }
   CF_DEVICE int first(int step) const { return begin + step % tiles * C::kColumns; }
 
+  // base: what is subtracted in the exponent. A query past the end has weights of 0.
+  struct Statistics {
+    float base, D, mend;
+  };
+  CF_DEVICE Statistics statistics_of(int h, int i) const {
+    if (i >= a.seq_q) return {backward_base(shared::cf_neg_inf()), 0.0f, 0.0f};
+    return {backward_base(head_values(a.lse, item.batch, h)[i * a.lse.seq]),
+            head_values(a.delta, item.batch, h)[i * a.delta.seq],
+            head_values(a.mend, item.batch, h)[i * a.mend.seq]};
+  }
+  CF_DEVICE Statistics statistics_at(int step, const float* statistics, int column) const {
+    if constexpr (C::kShareStatistics)
+      return {statistics[column], statistics[C::kColumns + column],
+              statistics[2 * C::kColumns + column]};
+    return statistics_of(head(step), first(step) + column);
+  }
+
   CF_DEVICE void copy(int step, typename C::QueryTile q_tile, typename C::QueryTile grad_o_tile,
                       float* statistics) const {
     const int h = head(step);
     const int i0 = first(step);
     copy_in<C::kThreads>(q_tile, head_rows<T>(a.q, item.batch, h, a.d), i0, a.seq_q);
     copy_in<C::kThreads>(grad_o_tile, head_rows<T>(a.grad_o, item.batch, h, a.d_v), i0, a.seq_q);
-    for (int n = static_cast<int>(threadIdx.x); n < C::kColumns; n += C::kThreads) {
-      const int i = i0 + n;
-      const bool there = i < a.seq_q;
-      const float lse =
-          there ? head_values(a.lse, item.batch, h)[i * a.lse.seq] : shared::cf_neg_inf();
-      statistics[n] = backward_base(lse);
-      statistics[C::kColumns + n] =
-          there ? head_values(a.delta, item.batch, h)[i * a.delta.seq] : 0.0f;
-      statistics[2 * C::kColumns + n] =
-          there ? head_values(a.mend, item.batch, h)[i * a.mend.seq] : 0.0f;
-    }
+    if constexpr (C::kShareStatistics)
+      for (int n = static_cast<int>(threadIdx.x); n < C::kColumns; n += C::kThreads) {
+        const Statistics row = statistics_of(h, i0 + n);
+        statistics[n] = row.base;
+        statistics[C::kColumns + n] = row.D;
+        statistics[2 * C::kColumns + n] = row.mend;
+      }
     copy_commit();
   }
 };
@@ -121,7 +137,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     __syncthreads();  // this step's tiles are there, and those before no longer in use
     const auto q_tile = q_ring.at(stage);
     const auto grad_o_tile = grad_o_ring.at(stage);
-    const float* const here = statistics + stage * 3 * C::kColumns + wave_column;
+    const float* const here = statistics + stage * 3 * C::kColumns;
     const auto copy_next = [&] {
       const int next = (stage + 1) % C::kStages;
       if (step + 1 < steps)
@@ -139,14 +155,14 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const int i0 = walk.first(step);
     const Place<Mma, false> place{i0 + wave_column, j0 + wave_row, lane};
     if (!shared::cf_tile_full(a.visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows))
-      mask_scores(s, place, a.visibility);
+      mask_scores(s, place, a.visibility, a.seq_q);
     const auto differentiate = [&](int r, int c, int v, float& x, float z) {
-      const int column = 16 * c + Mma::column(lane, v);
+      const auto row =
+          walk.statistics_at(step, here, wave_column + 16 * c + Mma::column(lane, v));
       float slope;
       float& p = s.x[r][c][v];
-      p = probability<C::kGeneral>(a.score, p, unit, here[column], slope) *
-          here[2 * C::kColumns + column];
-      x = p * (x * z - here[C::kColumns + column]) * slope;
+      p = probability<C::kGeneral>(a.score, p, unit, row.base, slope) * row.mend;
+      x = p * (x * z - row.D) * slope;
       p *= z;
     };
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0) {
@@ -175,8 +191,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
 
   const float last = gradient_unit<C::kGeneral>(a.score);
   dk.for_each([&](int, int, int, float& x) { x *= last; });
-  store_fragment(dk, k_tile, wave_row, wave_depth, lane);
-  store_fragment(dv, v_tile, wave_row, wave_depth, lane);
+  store_sum(dk, k_tile, wave_row, wave_depth, lane);
+  store_sum(dv, v_tile, wave_row, wave_depth, lane);
   __syncthreads();
   copy_out<C::kThreads>(k_tile, head_rows<T>(a.grad_k, item.batch, item.head_kv, a.d), j0, seq_k);
   copy_out<C::kThreads>(v_tile, head_rows<T>(a.grad_v, item.batch, item.head_kv, a.d_v), j0, seq_k);

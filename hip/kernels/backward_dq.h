@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
 
     const Place<Mma, true> place{i0 + wave_row, j0, lane};
     if (!shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kColumns))
-      mask_scores(s, place, a.visibility);
+      mask_scores(s, place, a.visibility, a.seq_q);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(ds, place, a, item.flat(a), [](int, int, int, float& x, float z) { x *= z; });
     RowValues<Mma, C::kRowBlocks> tile_sum;
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     if (i < a.seq_q && Mma::column(lane, 0) == 0) mend[i * a.mend.seq] = x;
   });
   dq.for_each([&](int r, int, int v_, float& x) { x *= sum.x[r][Mma::slot(v_)] * last; });
-  store_fragment(dq, q_tile, wave_row, 0, lane);
+  store_sum(dq, q_tile, wave_row, 0, lane);
   __syncthreads();
   copy_out<C::kThreads>(q_tile, head_rows<T>(a.grad_q, item.batch, item.head, a.d), i0, a.seq_q);
 }

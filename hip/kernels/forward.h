@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     if constexpr (C::kGeneral)
       s.for_each([&](int, int, int, float& x) { x = shared::cf_score_value(a.score, x); });
     if (!shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kColumns))
-      mask_scores(s, place, a.visibility);
+      mask_scores(s, place, a.visibility, a.seq_q);
     state.add_scores(s, unit);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(s, place, a, item.flat(a),
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const int i = i0 + wave_row + slot_row<Mma>(r, slot, lane);
     if (i < a.seq_q && Mma::column(lane, 0) == 0) lse[i * a.lse.seq] = x;
   });
-  store_fragment(state.o, q_tile, wave_row, 0, lane);
+  store_sum(state.o, q_tile, wave_row, 0, lane);
   __syncthreads();
   copy_out<C::kThreads>(q_tile, head_rows<T>(a.o, item.batch, item.head, a.d_v), i0, a.seq_q);
 }

@@ -90,23 +90,24 @@ int launch_kernel(const KernelArguments& arguments, void* stream) {
 template <class Arch, class P, class T, int... kHeads>
 struct UnitTable {
   static constexpr int kCount = P::kEverySize ? 1 : 2 * sizeof...(kHeads);
-  static constexpr std::array<Variant, kCount> kRows = [] {
-    std::array<Variant, kCount> rows{};
+  // Not constexpr: HIP would make it a constant of the device too, with these host functions in it.
+  static inline constinit std::array<Variant, kCount> rows = [] {
+    std::array<Variant, kCount> all{};
     int n = 0;
     if constexpr (P::kEverySize) {
-      rows[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kLargestHead, true>>();
+      all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kLargestHead, true>>();
     } else {
-      ((rows[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHeads, false>>(),
-        rows[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHeads, true>>()),
+      ((all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHeads, false>>(),
+        all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHeads, true>>()),
        ...);
     }
-    return rows;
+    return all;
   }();
 };
 
 template <class Arch, class P, class T>
-constexpr Variants variants() {
-  return UnitTable<Arch, P, T, 64, 128, kLargestHead>::kRows;
+Variants variants() {
+  return UnitTable<Arch, P, T, 64, 128, kLargestHead>::rows;
 }
 
 }  // namespace crossflash::hip

@@ -25,17 +25,15 @@ struct Rows {
   }
 };
 
+#ifdef __CUDACC__
 // A chunk, or zeros without looking at `from`.
 CF_DEVICE void copy_chunk(void* to, const void* from, bool there) {
-#ifdef __CUDACC__
   const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
                "r"(there ? 16 : 0)
                : "memory");
-#else
-  *static_cast<uint4*>(to) = there ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
-#endif
 }
+#endif
 
 CF_DEVICE void move_chunk(void* to, const void* from) {
   *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
@@ -56,27 +54,25 @@ CF_DEVICE void copy_wait() {
 #endif
 }
 
-// Calls f(row, chunk, from) for this thread's share of the chunks of a tile, with where the chunk
-// starts in the tensor, whose row 0 of the tile is at `origin`. Addresses are stepped along, not
-// computed, to hold few registers.
+// Calls f(n, row, chunk, at) for this thread's n-th chunk of a tile, with where the chunk starts in
+// the tensor, whose row 0 of the tile is at `origin`. Addresses are stepped along, not computed, to
+// hold few registers.
 template <int kThreads, class Tile, class T, class F>
 CF_DEVICE void for_each_chunk(T* origin, std::int64_t stride, F f) {
-  constexpr int kAll = Tile::kRows * Tile::kChunks;
+  static_assert(kThreads % Tile::kChunks == 0 || Tile::kChunks % kThreads == 0);
+  constexpr int kAcross = Tile::kChunks < kThreads ? Tile::kChunks : kThreads;  // threads in a row
+  constexpr int kStep = kThreads / kAcross;
+  static_assert(Tile::kRows % kStep == 0);
   const int thread = static_cast<int>(threadIdx.x);
-  if constexpr (kThreads % Tile::kChunks == 0 && kAll % kThreads == 0) {
-    constexpr int kStep = kThreads / Tile::kChunks;
-    const int row = thread / Tile::kChunks;
-    const int chunk = thread % Tile::kChunks;
-    T* at = origin + row * stride + chunk * Tile::kChunk;
+  const int row = thread / kAcross;
+  const int chunk = thread % kAcross;
+  T* at = origin + row * stride + chunk * Tile::kChunk;
 #pragma unroll
-    for (int x = 0; x < kAll / kThreads; ++x, at += kStep * stride) f(row + x * kStep, chunk, at);
-  } else {
-    for (int n = thread; n < kAll; n += kThreads) {
-      const int row = n / Tile::kChunks;
-      const int chunk = n % Tile::kChunks;
-      f(row, chunk, origin + row * stride + chunk * Tile::kChunk);
-    }
-  }
+  for (int x = 0; x < Tile::kRows / kStep; ++x, at += kStep * stride)
+#pragma unroll
+    for (int c = 0; c < Tile::kChunks / kAcross; ++c)
+      f(x * (Tile::kChunks / kAcross) + c, row + x * kStep, chunk + c * kAcross,
+        at + c * kAcross * Tile::kChunk);
 }
 
 // tile = rows [first, first + Tile::kRows) of a tensor that has `count` rows.
@@ -86,10 +82,26 @@ CF_DEVICE void copy_in(Tile tile, const Rows<T>& rows, int first, int count) {
   const int left = count - first;
   const int width = rows.width;
   if (rows.aligned) {
-    for_each_chunk<kThreads, Tile>(origin, rows.stride, [=](int r, int c, const T* from) {
-      const bool there = r < left && c * Tile::kChunk < width;
-      copy_chunk(tile.chunk(r, c), from, there);
+#ifdef __CUDACC__
+    for_each_chunk<kThreads, Tile>(origin, rows.stride, [=](int, int r, int c, const T* from) {
+      copy_chunk(tile.chunk(r, c), from, r < left && c * Tile::kChunk < width);
     });
+#else
+    // All loads first, so that they are on their way together; what is not there loads row 0.
+    constexpr int kOwn = Tile::kRows * Tile::kChunks / kThreads;
+    uint4 chunks[kOwn];
+    const T* anywhere = rows.data;
+    for_each_chunk<kThreads, Tile>(origin, rows.stride, [&](int n, int r, int c, const T* from) {
+      const bool there = r < left && c * Tile::kChunk < width;
+      chunks[n] = *reinterpret_cast<const uint4*>(there ? from : anywhere);
+    });
+    for_each_chunk<kThreads, Tile>(origin, rows.stride, [&](int n, int r, int c, const T*) {
+      const bool there = r < left && c * Tile::kChunk < width;
+      const uint4 x = chunks[n];
+      *reinterpret_cast<uint4*>(tile.chunk(r, c)) =
+          uint4{there ? x.x : 0u, there ? x.y : 0u, there ? x.z : 0u, there ? x.w : 0u};
+    });
+#endif
     return;
   }
   const int thread = static_cast<int>(threadIdx.x);
@@ -109,7 +121,7 @@ CF_DEVICE void copy_out(Tile tile, const Rows<T>& rows, int first, int count) {
   const int left = count - first;
   const int width = rows.width;
   if (rows.aligned) {
-    for_each_chunk<kThreads, Tile>(origin, rows.stride, [=](int r, int c, T* to) {
+    for_each_chunk<kThreads, Tile>(origin, rows.stride, [=](int, int r, int c, T* to) {
       if (r < left && c * Tile::kChunk < width) move_chunk(to, tile.chunk(r, c));
     });
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // fragment.h: the register tile of a wave, (16 kRowBlocks) x (16 kColumnBlocks), and the two
-// products of attention on it. Both take 16 x 16 x kDepth steps of a matrix family (mma_*.h):
+// products of attention on it, both by 16 x 16 blocks of a matrix family (mma_*.h):
 //
 //   add_product      acc += A B^T   A, B in shared memory, depth along their rows     S = Q K^T
 //   add_weighted     acc += W X     W another register tile, X in shared memory       O += P V
@@ -40,9 +40,9 @@ struct Fragment {
 };
 
 // A number for each row of a register tile that this lane has a part of.
-template <class Mma, int kRowBlocks>
+template <class Mma, int kRowBlocks, class Value = float>
 struct RowValues {
-  float x[kRowBlocks][Mma::kSlots];
+  Value x[kRowBlocks][Mma::kSlots];
 
   template <class F>
   CF_DEVICE void for_each(F f) {
@@ -51,8 +51,8 @@ struct RowValues {
 #pragma unroll
       for (int s = 0; s < Mma::kSlots; ++s) f(b, s, x[b][s]);
   }
-  CF_DEVICE void fill(float value) {
-    for_each([&](int, int, float& at) { at = value; });
+  CF_DEVICE void fill(Value value) {
+    for_each([&](int, int, Value& at) { at = value; });
   }
 };
 
@@ -71,7 +71,7 @@ template <class F, class TileA, class TileB>
 CF_DEVICE void add_product(F& acc, TileA a, int row0, TileB b, int column0, int lane) {
   using Mma = typename F::Mma;
   using T = typename TileA::T;
-#pragma unroll(Mma::kUnroll)
+#pragma unroll Mma::kUnroll
   for (int k = 0; k < TileA::kWidth; k += Mma::kDepth) {
     typename Mma::template RowOperand<T> rows[F::kRowBlocks];
 #pragma unroll
@@ -83,6 +83,32 @@ CF_DEVICE void add_product(F& acc, TileA a, int row0, TileB b, int column0, int 
       for (int r = 0; r < F::kRowBlocks; ++r)
         Mma::template multiply<T>(acc.x[r][c], rows[r], columns);
     }
+    Mma::end_step();
+  }
+#pragma unroll
+  for (int r = 0; r < F::kRowBlocks; ++r)
+#pragma unroll
+    for (int c = 0; c < F::kColumnBlocks; ++c) Mma::settle(acc.x[r][c]);
+}
+
+// acc += one step of weights times rows [k0, ...) of X, for its columns [column0, ...). A family loads
+// the operands of kGroup column blocks together, and may deal the columns out among them as it likes
+// (store_sum undoes it).
+template <class F, class Weights, class Tile>
+CF_DEVICE void add_across(F& acc, const Weights& rows, Tile x, int k0, int column0, int lane) {
+  using Mma = typename F::Mma;
+  using T = typename Tile::T;
+  static_assert(F::kColumnBlocks % Mma::kGroup == 0);
+#pragma unroll
+  for (int c = 0; c < F::kColumnBlocks; c += Mma::kGroup) {
+    typename Mma::template AcrossOperand<T> columns[Mma::kGroup];
+    Mma::load_across(columns, x, k0, column0 + 16 * c, lane);
+#pragma unroll
+    for (int g = 0; g < Mma::kGroup; ++g)
+#pragma unroll
+      for (int r = 0; r < F::kRowBlocks; ++r)
+        Mma::template multiply<T>(acc.x[r][c + g], rows[r], columns[g]);
+    Mma::end_step();
   }
 }
 
@@ -91,21 +117,14 @@ template <class F, class W, class Tile>
 CF_DEVICE void add_weighted(F& acc, const W& w, Tile x, int x_row0, int column0, int lane) {
   using Mma = typename F::Mma;
   using T = typename Tile::T;
-  constexpr int kParts = 16 / Mma::kDepth;
+  constexpr int kParts = 16 / Mma::kWeightDepth;
 #pragma unroll
   for (int k = 0; k < W::kColumnBlocks * kParts; ++k) {
-    typename Mma::template RowOperand<T> rows[F::kRowBlocks];
+    typename Mma::template WeightOperand<T> rows[F::kRowBlocks];
 #pragma unroll
     for (int r = 0; r < F::kRowBlocks; ++r)
       rows[r] = Mma::template pack<T>(w.x[r][k / kParts], k % kParts, lane);
-#pragma unroll
-    for (int c = 0; c < F::kColumnBlocks; ++c) {
-      const auto columns =
-          Mma::load_column_across(x, x_row0 + k * Mma::kDepth, column0 + 16 * c, lane);
-#pragma unroll
-      for (int r = 0; r < F::kRowBlocks; ++r)
-        Mma::template multiply<T>(acc.x[r][c], rows[r], columns);
-    }
+    add_across(acc, rows, x, x_row0 + k * Mma::kWeightDepth, column0, lane);
   }
 }
 
@@ -114,22 +133,16 @@ template <class F, class TileA, class TileX>
 CF_DEVICE void add_product_across(F& acc, TileA a, int row0, TileX x, int column0, int lane) {
   using Mma = typename F::Mma;
   using T = typename TileX::T;
-#pragma unroll(Mma::kUnroll)
-  for (int k = 0; k < TileA::kWidth; k += Mma::kDepth) {
-    typename Mma::template RowOperand<T> rows[F::kRowBlocks];
 #pragma unroll
-    for (int r = 0; r < F::kRowBlocks; ++r) rows[r] = Mma::load_row(a, row0 + 16 * r, k, lane);
+  for (int k = 0; k < TileA::kWidth; k += Mma::kWeightDepth) {
+    typename Mma::template WeightOperand<T> rows[F::kRowBlocks];
 #pragma unroll
-    for (int c = 0; c < F::kColumnBlocks; ++c) {
-      const auto columns = Mma::load_column_across(x, k, column0 + 16 * c, lane);
-#pragma unroll
-      for (int r = 0; r < F::kRowBlocks; ++r)
-        Mma::template multiply<T>(acc.x[r][c], rows[r], columns);
-    }
+    for (int r = 0; r < F::kRowBlocks; ++r) rows[r] = Mma::load_weight(a, row0 + 16 * r, k, lane);
+    add_across(acc, rows, x, k, column0, lane);
   }
 }
 
-// Rows [row0, ...) and columns [column0, ...) of a tile = the register tile.
+// Rows [row0, ...) and columns [column0, ...) of a tile = the register tile, a sum of add_product.
 template <class F, class Tile>
 CF_DEVICE void store_fragment(const F& fragment, Tile tile, int row0, int column0, int lane) {
   using Mma = typename F::Mma;
@@ -143,6 +156,31 @@ CF_DEVICE void store_fragment(const F& fragment, Tile tile, int row0, int column
         store_run<Mma::kRun, T>(tile.at(row0 + 16 * r + Mma::row(lane, v),
                                         column0 + 16 * c + Mma::column(lane, v)),
                                 &fragment.x[r][c][v]);
+}
+
+// The same of a sum of add_across.
+template <class F, class Tile>
+CF_DEVICE void store_sum(const F& fragment, Tile tile, int row0, int column0, int lane) {
+  using Mma = typename F::Mma;
+  using T = typename Tile::T;
+  if constexpr (Mma::kGroup == 1) {
+    store_fragment(fragment, tile, row0, column0, lane);
+  } else {
+#pragma unroll
+    for (int r = 0; r < F::kRowBlocks; ++r)
+#pragma unroll
+      for (int c = 0; c < F::kColumnBlocks; c += Mma::kGroup)
+#pragma unroll
+        for (int v = 0; v < Mma::kValues; ++v) {
+          float run[Mma::kGroup];  // column x of block c + g is column kGroup x + g of the tile
+#pragma unroll
+          for (int g = 0; g < Mma::kGroup; ++g) run[g] = fragment.x[r][c + g][v];
+          store_run<Mma::kGroup, T>(
+              tile.at(row0 + 16 * r + Mma::row(lane, v),
+                      column0 + 16 * c + Mma::kGroup * Mma::column(lane, v)),
+              run);
+        }
+  }
 }
 
 }  // namespace crossflash::hip

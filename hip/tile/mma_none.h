@@ -21,6 +21,8 @@ struct MmaNone {
   static constexpr int kOwnColumns = 16 / kGridColumns;
   static constexpr int kUnroll = 2;  // steps of a product that are written out
   static constexpr int kDepth = 4;
+  static constexpr int kWeightDepth = 4;
+  static constexpr int kGroup = 1;
   static constexpr int kValues = kOwnRows * kOwnColumns;
   static constexpr int kSlots = kOwnRows;
   static constexpr int kRun = 1;
@@ -34,6 +36,11 @@ struct MmaNone {
   struct ColumnOperand {
     float x[kOwnColumns][kDepth];
   };
+
+  template <class T>
+  using WeightOperand = RowOperand<T>;
+  template <class T>
+  using AcrossOperand = ColumnOperand<T>;
 
   static constexpr CF_FN int slot(int v) { return v / kOwnColumns; }
   static constexpr CF_FN int row(int lane, int v) { return lane / kGridColumns + kGridRows * slot(v); }
@@ -51,6 +58,11 @@ struct MmaNone {
   }
 
   template <class Tile, class T = typename Tile::T>
+  static CF_DEVICE WeightOperand<T> load_weight(Tile tile, int row0, int k0, int lane) {
+    return load_row(tile, row0, k0, lane);
+  }
+
+  template <class Tile, class T = typename Tile::T>
   static CF_DEVICE ColumnOperand<T> load_column(Tile tile, int column0, int k0, int lane) {
     ColumnOperand<T> b;
 #pragma unroll
@@ -60,20 +72,19 @@ struct MmaNone {
   }
 
   template <class Tile, class T = typename Tile::T>
-  static CF_DEVICE ColumnOperand<T> load_column_across(Tile tile, int k0, int column0, int lane) {
-    ColumnOperand<T> b;
+  static CF_DEVICE void load_across(AcrossOperand<T> (&b)[kGroup], Tile tile, int k0, int column0,
+                                    int lane) {
 #pragma unroll
     for (int c = 0; c < kOwnColumns; ++c)
 #pragma unroll
       for (int k = 0; k < kDepth; ++k)
-        b.x[c][k] =
+        b[0].x[c][k] =
             to_float(*tile.at_of_row(k0 + k, column0 + kGridColumns * c, lane % kGridColumns));
-    return b;
   }
 
   template <class T>
-  static CF_DEVICE RowOperand<T> pack(const float (&acc)[kValues], int part, int lane) {
-    RowOperand<T> a;
+  static CF_DEVICE WeightOperand<T> pack(const float (&acc)[kValues], int part, int lane) {
+    WeightOperand<T> a;
     const int first = kDepth * part;  // column of the block; all kDepth are one value of the lanes
 #pragma unroll
     for (int r = 0; r < kOwnRows; ++r)
@@ -95,6 +106,12 @@ struct MmaNone {
         for (int c = 0; c < kOwnColumns; ++c)
           acc[r * kOwnColumns + c] = fmaf(a.x[r][k], b.x[c][k], acc[r * kOwnColumns + c]);
   }
+
+  // After one step of a product; the compiler may mix steps as it likes.
+  static CF_DEVICE void end_step() {}
+
+  // After a whole product: its instructions come before what follows.
+  static CF_DEVICE void settle(float (&)[kValues]) {}
 
   static CF_DEVICE float row_max(float x) {
 #pragma unroll

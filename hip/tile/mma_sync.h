@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // mma_sync.h: NVIDIA's mma.sync.m16n8k16 (sm_80 on), two of them for a block of 16 x 16 x 16:
 //
-//   acc (16 rows x 16 columns) += row operand (16 rows x 16 k) * column operand (16 columns x 16 k)^T
+//   acc (16 rows x 16 columns) += row operand (16 rows x k) * column operand (16 columns x k)^T
 //
-// Every matrix family offers these names. Here the row operand is the instruction's A, the column
-// operand its B. The invariant that the kernels live by: an accumulator's elements lie in the lanes
-// in which the row operand of a next product needs them, so that pack() needs no exchange.
+// Every matrix family offers these names, with operands of two kinds: with k along the rows of a
+// shared tile for both (kDepth of it), and for the second product of attention weights, packed from
+// an accumulator, with k across the rows of the tile (kWeightDepth). Here the row operand is the
+// instruction's A, the column operand its B, and an accumulator's elements already lie in the lanes
+// in which A needs them, so that pack() needs no exchange.
 #pragma once
 
 #include "hip/tile/shared_tile.h"
@@ -15,7 +17,9 @@ namespace crossflash::hip {
 struct MmaSync {
   static constexpr int kWave = 32;
   static constexpr int kUnroll = 16;  // steps of a product that are written out
-  static constexpr int kDepth = 16;   // k of one operand
+  static constexpr int kDepth = 16;
+  static constexpr int kWeightDepth = 16;
+  static constexpr int kGroup = 1;    // column blocks that load_across loads together
   static constexpr int kValues = 8;   // accumulator elements of a lane
   static constexpr int kSlots = 2;    // different rows among them
   static constexpr int kRun = 2;      // neighbouring values that are neighbouring columns of a row
@@ -29,6 +33,11 @@ struct MmaSync {
   struct ColumnOperand {
     shared::uint x[4];  // columns 0 to 7, then 8 to 15
   };
+
+  template <class T>
+  using WeightOperand = RowOperand<T>;
+  template <class T>
+  using AcrossOperand = ColumnOperand<T>;
 
   // Where value v of a lane's accumulator lies in the block, and which of its rows that is.
   static constexpr CF_FN int slot(int v) { return (v >> 1) & 1; }
@@ -44,6 +53,11 @@ struct MmaSync {
     return a;
   }
 
+  template <class Tile, class T = typename Tile::T>
+  static CF_DEVICE WeightOperand<T> load_weight(Tile tile, int row0, int k0, int lane) {
+    return load_row(tile, row0, k0, lane);
+  }
+
   // Columns are rows of the tile, k runs along them.
   template <class Tile, class T = typename Tile::T>
   static CF_DEVICE ColumnOperand<T> load_column(Tile tile, int column0, int k0, int lane) {
@@ -54,20 +68,19 @@ struct MmaSync {
 
   // Columns are columns of the tile, k runs across them.
   template <class Tile, class T = typename Tile::T>
-  static CF_DEVICE ColumnOperand<T> load_column_across(Tile tile, int k0, int column0, int lane) {
-    ColumnOperand<T> b;
+  static CF_DEVICE void load_across(AcrossOperand<T> (&b)[kGroup], Tile tile, int k0, int column0,
+                                    int lane) {
     const auto address =
         shared_address(tile.chunk_of_block(k0, lane % 16, column0 / 8, lane / 16));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(b.x[0]), "=r"(b.x[1]), "=r"(b.x[2]), "=r"(b.x[3])
+                 : "=r"(b[0].x[0]), "=r"(b[0].x[1]), "=r"(b[0].x[2]), "=r"(b[0].x[3])
                  : "r"(address)
                  : "memory");
-    return b;
   }
 
-  // Columns [kDepth * part, ...) of an accumulator as a row operand.
+  // Columns [kWeightDepth * part, ...) of an accumulator.
   template <class T>
-  static CF_DEVICE RowOperand<T> pack(const float (&acc)[kValues], int /*part*/, int /*lane*/) {
+  static CF_DEVICE WeightOperand<T> pack(const float (&acc)[kValues], int /*part*/, int /*lane*/) {
     return {pack2<T>(acc[0], acc[1]), pack2<T>(acc[2], acc[3]), pack2<T>(acc[4], acc[5]),
             pack2<T>(acc[6], acc[7])};
   }
@@ -78,6 +91,12 @@ struct MmaSync {
     multiply_half<T>(acc, a.x, b.x);
     multiply_half<T>(acc + 4, a.x, b.x + 2);
   }
+
+  // After one step of a product; the compiler may mix steps as it likes.
+  static CF_DEVICE void end_step() {}
+
+  // After a whole product: its instructions come before what follows.
+  static CF_DEVICE void settle(float (&)[kValues]) {}
 
   static CF_DEVICE float row_max(float x) {
     x = max_of(x, shuffle_xor(x, 1));

@@ -30,8 +30,9 @@ struct SharedTile {
   CF_DEVICE T* chunk(int row, int c) const {
     return data + (row * kChunks + (c ^ swizzle(row))) * kChunk;
   }
-  // chunk(row0 + row, c0 + c) for row0 a multiple of 8, c0 of 2 and c of 0 or 1. Where row0 and c0
-  // are constants few addresses are left to compute: they differ by constants.
+  // chunk(row0 + row, c0 + c) for row0 a multiple of 8 and c below the power of 2 that c0 is a
+  // multiple of. Where row0 and c0 are constants few addresses are left to compute: they differ by
+  // constants.
   CF_DEVICE T* chunk_of_block(int row0, int row, int c0, int c) const {
     const int place = c0 / kPeriod * kPeriod + ((c0 % kPeriod) ^ c ^ swizzle(row));
     return data + (row0 * kChunks + row * kChunks + place) * kChunk;
@@ -44,6 +45,13 @@ struct SharedTile {
     const int place = (c0 % kPeriod) ^ swizzle(row);
     return data + column % kChunk +
            (row * kChunks + c0 / kPeriod * kPeriod + (place & ~1) + (c ^ (place & 1))) * kChunk;
+  }
+  // Four elements, at(row0 + row + n, column0 + 4 * quad), for row0 a multiple of 8, row of a power of
+  // 2 above n, and column0 of 64. The same of its addresses: one for each n.
+  CF_DEVICE T* quad(int row0, int row, int n, int column0, int quad) const {
+    static_assert(kPeriod == 8 && kChunk == 8);
+    const int place = (quad / 2) ^ swizzle(row) ^ swizzle(n);
+    return data + ((row0 + n + row) * kChunks + column0 / 8 + place) * kChunk + quad % 2 * 4;
   }
   CF_DEVICE T* at(int row, int column) const {
     return chunk(row, column / kChunk) + column % kChunk;

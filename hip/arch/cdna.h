@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// cdna.h: what gfx90a, gfx942 and gfx950 share: MFMA, waves of 64, 512 registers a lane with one wave
+// on each of the four SIMDs of a compute unit, which the tiles count on.
+#pragma once
+
+#include <type_traits>
+
+#include "hip/arch/amd_vector.h"
+#include "hip/tile/mma_mfma.h"
+
+namespace crossflash::hip::arch {
+
+struct Cdna {
+  static constexpr int kSharedBytes = 64 * 1024;
+  template <class T>
+  using Mma = std::conditional_t<sizeof(T) == 4, MmaNone<64>, MmaMfma>;
+
+  static constexpr TileShape forward_tile(int element_bytes, int head, bool /*general*/) {
+    if (element_bytes == 4) return AmdVector::forward_tile(head);
+    if (head <= 64) return {128, 64, 4, 1};
+    if (head <= 128) return {128, 32, 4, 1};
+    return {64, 32, 4, 1};
+  }
+  static constexpr TileShape grad_q_tile(int element_bytes, int head, bool /*general*/) {
+    if (element_bytes == 4) return AmdVector::grad_q_tile(head);
+    if (head <= 64) return {128, 64, 4, 1};
+    if (head <= 128) return {64, 32, 4, 1};
+    return {32, 32, 2, 1};
+  }
+  static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool /*general*/) {
+    if (element_bytes == 4) return AmdVector::grad_kv_tile(head);
+    if (head <= 64) return {128, 64, 4, 1};
+    if (head <= 128) return {64, 32, 4, 1};
+    return {32, 32, 2, 1};
+  }
+};
+
+}  // namespace crossflash::hip::arch
