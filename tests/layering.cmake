@@ -49,8 +49,12 @@ layer(common MAY "crossflash/.*" "common/.*" EXCEPT common/shared)
 layer(common/shared MAY "[a-z_.]*\\.h")
 layer(vulkan MAY "crossflash/.*" "common/.*" "vulkan/.*" "spirv\\.h" EXCEPT vulkan/shaders)
 layer(vulkan/shaders MAY "(\\.\\./)+common/shared/[a-z_.]*" "lib/.*" "[a-z_]*\\.glsl")
-layer(hip MAY "crossflash/.*" "common/.*" "hip/.*" EXCEPT hip/kernels)
-layer(hip/kernels MAY "common/shared/.*" "hip/kernels/.*")
+layer(hip MAY "crossflash/.*" "common/.*" "hip/.*"
+  EXCEPT hip/kernels hip/tile hip/arch)
+# Kernels know the architectures' traits and the tile vocabulary, and of the host nothing.
+layer(hip/kernels MAY "common/shared/.*" "hip/(kernels|tile|arch)/.*")
+layer(hip/arch MAY "hip/(arch|tile)/.*")
+layer(hip/tile MAY "common/shared/.*" "hip/tile/.*")
 
 if(checked EQUAL 0)
   message(FATAL_ERROR "layering: no #include found below \"${ROOT}\"")
