@@ -42,6 +42,19 @@ struct OnlineSoftmax {
     o.clear();
   }
 
+  // exp(x - m) for a score x. f32 takes the difference first, so that the weight of a row's largest
+  // score is exactly 1; else one fused operation does, the rounding of the product m * unit apart,
+  // which is one factor for the whole row. `base` is what base_of makes of m.
+  static constexpr bool kDifferenceFirst = sizeof(typename C::T) == sizeof(float);
+  static CF_DEVICE float base_of(float m, float unit) {
+    // A row that has seen no key yet: any finite base keeps its weights exp2(-inf) = 0.
+    if (shared::cf_is_neg_inf(m)) return 0.0f;
+    return kDifferenceFirst ? m : m * unit;
+  }
+  static CF_DEVICE float weight(float x, float base, float unit) {
+    return exp2_fast(kDifferenceFirst ? (x - base) * unit : x * unit - base);
+  }
+
   // Takes a tile's scores into m and l and brings o to the new m; leaves P in their place. A row
   // block after the other, so that few temporaries live at a time.
   template <class F>
@@ -57,18 +70,17 @@ struct OnlineSoftmax {
       bool rises = false;
 #pragma unroll
       for (int n = 0; n < Mma::kSlots; ++n) {
-        const float before = m.x[r][n] * unit;
+        const float before = kDifferenceFirst ? m.x[r][n] : m.x[r][n] * unit;
         m.x[r][n] = Mma::row_max(top[n]);
-        // A row that has seen no key yet: any finite base keeps its weights exp2(-inf) = 0.
-        top[n] = shared::cf_is_neg_inf(m.x[r][n]) ? 0.0f : m.x[r][n] * unit;
-        rescale[n] = exp2_fast(before - top[n]);
+        top[n] = base_of(m.x[r][n], unit);
+        rescale[n] = kDifferenceFirst ? weight(before, top[n], unit) : exp2_fast(before - top[n]);
         rises = rises || rescale[n] != 1.0f;
         l.x[r][n] *= rescale[n];
       }
       if (any_lane(rises))
         o.for_each_in(r, [&](int, int v, float& x) { x *= rescale[Mma::slot(v)]; });
       s.for_each_in(r, [&](int, int v, float& x) {
-        x = exp2_fast(x * unit - top[Mma::slot(v)]);
+        x = weight(x, top[Mma::slot(v)], unit);
         l.x[r][Mma::slot(v)] += x;
       });
     }
