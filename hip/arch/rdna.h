@@ -19,7 +19,7 @@ struct Rdna {
     if (element_bytes == 4) return AmdVector::forward_tile(head);
     if (head <= 64) return {128, 64, 8, 1};
     if (head <= 128) return {128, 32, 8, 1};
-    return {64, 32, 4, 1};
+    return {64, 16, 4, 1};
   }
   static constexpr TileShape grad_q_tile(int element_bytes, int head, bool /*general*/) {
     if (element_bytes == 4) return AmdVector::grad_q_tile(head);
@@ -30,7 +30,7 @@ struct Rdna {
   static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool /*general*/) {
     if (element_bytes == 4) return AmdVector::grad_kv_tile(head);
     if (head <= 64) return {64, 32, 4, 1};
-    if (head <= 128) return {64, 32, 4, 1};
+    if (head <= 128) return {64, 32, 8, 1, 1, 2};
     return {16, 32, 2, 1, 1, 2};
   }
 };

@@ -87,20 +87,27 @@ CF_DEVICE void copy_in(Tile tile, const Rows<T>& rows, int first, int count) {
       copy_chunk(tile.chunk(r, c), from, r < left && c * Tile::kChunk < width);
     });
 #else
-    // All loads first, so that they are on their way together; what is not there loads row 0.
+    // Loads before stores, so that a batch is on its way together; what is not there loads row 0.
+    // Blocks of few threads have most to copy each, and least registers left.
     constexpr int kOwn = Tile::kRows * Tile::kChunks / kThreads;
-    uint4 chunks[kOwn];
+    constexpr int kBatch = kThreads < 128 ? 4 : 8;
     const T* anywhere = rows.data;
-    for_each_chunk<kThreads, Tile>(origin, rows.stride, [&](int n, int r, int c, const T* from) {
-      const bool there = r < left && c * Tile::kChunk < width;
-      chunks[n] = *reinterpret_cast<const uint4*>(there ? from : anywhere);
-    });
-    for_each_chunk<kThreads, Tile>(origin, rows.stride, [&](int n, int r, int c, const T*) {
-      const bool there = r < left && c * Tile::kChunk < width;
-      const uint4 x = chunks[n];
-      *reinterpret_cast<uint4*>(tile.chunk(r, c)) =
-          uint4{there ? x.x : 0u, there ? x.y : 0u, there ? x.z : 0u, there ? x.w : 0u};
-    });
+#pragma unroll
+    for (int first_own = 0; first_own < kOwn; first_own += kBatch) {
+      uint4 chunks[kBatch];
+      for_each_chunk<kThreads, Tile>(origin, rows.stride, [&](int n, int r, int c, const T* from) {
+        if (n < first_own || n >= first_own + kBatch) return;
+        const bool there = r < left && c * Tile::kChunk < width;
+        chunks[n - first_own] = *reinterpret_cast<const uint4*>(there ? from : anywhere);
+      });
+      for_each_chunk<kThreads, Tile>(origin, rows.stride, [&](int n, int r, int c, const T*) {
+        if (n < first_own || n >= first_own + kBatch) return;
+        const bool there = r < left && c * Tile::kChunk < width;
+        const uint4 x = chunks[n - first_own];
+        *reinterpret_cast<uint4*>(tile.chunk(r, c)) =
+            uint4{there ? x.x : 0u, there ? x.y : 0u, there ? x.z : 0u, there ? x.w : 0u};
+      });
+    }
 #endif
     return;
   }

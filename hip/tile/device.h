@@ -59,6 +59,15 @@ CF_DEVICE float exp2_fast(float x) {
 #endif
 }
 
+// The compiler computes x here, not later where it is used.
+CF_DEVICE void stay(float& x) {
+#ifdef __CUDACC__
+  asm volatile("" : "+f"(x));
+#else
+  asm volatile("" : "+v"(x));
+#endif
+}
+
 CF_DEVICE float max_of(float a, float b) { return fmaxf(a, b); }
 
 }  // namespace crossflash::hip

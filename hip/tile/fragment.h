@@ -22,6 +22,14 @@ struct Fragment {
     for_each([](int, int, int, float& value) { value = 0.0f; });
   }
 
+  // Ends a product.
+  CF_DEVICE void settle() {
+#pragma unroll
+    for (int r = 0; r < kRowBlocks; ++r)
+#pragma unroll
+      for (int c = 0; c < kColumnBlocks; ++c) Mma::settle(x[r][c]);
+  }
+
   // f(row block, column block, value index, value)
   template <class F>
   CF_DEVICE void for_each(F f) {
@@ -85,10 +93,7 @@ CF_DEVICE void add_product(F& acc, TileA a, int row0, TileB b, int column0, int 
     }
     Mma::end_step();
   }
-#pragma unroll
-  for (int r = 0; r < F::kRowBlocks; ++r)
-#pragma unroll
-    for (int c = 0; c < F::kColumnBlocks; ++c) Mma::settle(acc.x[r][c]);
+  acc.settle();
 }
 
 // acc += one step of weights times rows [k0, ...) of X, for its columns [column0, ...). A family loads
@@ -126,6 +131,7 @@ CF_DEVICE void add_weighted(F& acc, const W& w, Tile x, int x_row0, int column0,
       rows[r] = Mma::template pack<T>(w.x[r][k / kParts], k % kParts, lane);
     add_across(acc, rows, x, x_row0 + k * Mma::kWeightDepth, column0, lane);
   }
+  acc.settle();
 }
 
 // acc += A X like add_weighted, with the weights in shared memory.
@@ -140,6 +146,7 @@ CF_DEVICE void add_product_across(F& acc, TileA a, int row0, TileX x, int column
     for (int r = 0; r < F::kRowBlocks; ++r) rows[r] = Mma::load_weight(a, row0 + 16 * r, k, lane);
     add_across(acc, rows, x, k, column0, lane);
   }
+  acc.settle();
 }
 
 // Rows [row0, ...) and columns [column0, ...) of a tile = the register tile, a sum of add_product.

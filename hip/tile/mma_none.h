@@ -111,7 +111,10 @@ struct MmaNone {
   static CF_DEVICE void end_step() {}
 
   // After a whole product: its instructions come before what follows.
-  static CF_DEVICE void settle(float (&)[kValues]) {}
+  static CF_DEVICE void settle(float (&acc)[kValues]) {
+#pragma unroll
+    for (int v = 0; v < kValues; ++v) stay(acc[v]);
+  }
 
   static CF_DEVICE float row_max(float x) {
 #pragma unroll
