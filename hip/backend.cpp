@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // backend.cpp: the backend "hip" and the module's one exported symbol: lists GPUs, says of each
 // whether this build has kernels for it, opens them.
-#include "common/backend.h"
 
+#include <algorithm>
 #include <limits>
+#include <string_view>
 
+#include "common/backend.h"
 #include "common/module.h"
 #include "hip/check.h"
 #include "hip/device.h"
@@ -29,9 +31,20 @@ Caps read_caps(const hipDeviceProp_t& properties) {
 }
 
 bool any_unit_runs_on(const std::string& architecture) {
-  for (const Variants* unit : units())
-    if (!unit->empty() && runs_on(unit->front().arch, architecture)) return true;
-  return false;
+  return std::any_of(units().begin(), units().end(),
+                     [&](const Unit& unit) { return runs_on(unit.gpus, architecture); });
+}
+
+// "gfx90a, gfx942"; of NVIDIA "80, 90a-real".
+std::string compiled_gpus() {
+  std::string text;
+  for (const Unit& unit : units())
+    for (std::string_view rest = unit.gpus; !rest.empty();) {
+      const std::string gpu(rest.substr(0, rest.find(';')));
+      rest.remove_prefix(std::min(gpu.size() + 1, rest.size()));
+      if (text.find(gpu) == std::string::npos) text += (text.empty() ? "" : ", ") + gpu;
+    }
+  return text;
 }
 
 std::string driver_text() {
@@ -104,8 +117,8 @@ class HipBackend final : public Backend {
     info->driver = driver_text();
     info->usable = any_unit_runs_on(caps->architecture);
     if (!info->usable)
-      info->reason = fmt::format("this build has kernels for {}; the device is {}",
-                                 architectures(units()), caps->architecture);
+      info->reason = fmt::format("this build has kernels for {}; the device is {}", compiled_gpus(),
+                                 caps->architecture);
   }
 };
 
@@ -115,15 +128,6 @@ Backend* backend() {
 }
 
 }  // namespace
-
-std::string architectures(std::span<const Variants* const> units) {
-  std::string text;
-  for (const Variants* unit : units) {
-    if (unit->empty() || text.find(unit->front().arch) != std::string::npos) continue;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", unit->front().arch);
-  }
-  return text;
-}
 
 }  // namespace hip
 }  // namespace crossflash

@@ -16,8 +16,10 @@ struct Caps {
   std::int64_t total_threads = 0;  // of a launch
 };
 
-// Whether code for `compiled` runs on `device`: the same AMD architecture, or an NVIDIA
-// architecture that is not newer.
-bool runs_on(const std::string& compiled, const std::string& device);
+// Whether code compiled for `gpus` runs on `device`. `gpus` is a list as CMake takes it,
+// "gfx90a;gfx942" or "80;90a-real": NVIDIA's machine code runs on what is not older and of the same
+// major number, its intermediate code (without "-real") on all that is not older; with an "a"
+// either on that number alone.
+bool runs_on(const std::string& gpus, const std::string& device);
 
 }  // namespace crossflash::hip

@@ -80,14 +80,13 @@ std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
   return {};
 }
 
-Status choose(KernelPass pass, const Caps& caps, std::span<const Variants* const> units,
+Status choose(KernelPass pass, const Caps& caps, std::span<const Unit> units,
               const std::string& variant, HipPlan* plan, std::vector<Step>* steps) {
   std::string reasons;
-  for (const Variants* unit : units)
-    for (const Variant& row : *unit) {
-      if (row.pass != pass || row.dtype != static_cast<shared::uint>(plan->problem.dtype) ||
-          !runs_on(row.arch, caps.architecture))
-        continue;
+  for (const Unit& unit : units) {
+    if (!runs_on(unit.gpus, caps.architecture)) continue;
+    for (const Variant& row : *unit.rows) {
+      if (row.pass != pass || row.dtype != static_cast<shared::uint>(plan->problem.dtype)) continue;
       const std::string why_not = obstacle(row, *plan, caps, variant);
       if (!why_not.empty()) {
         reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", row.name, why_not);
@@ -99,6 +98,7 @@ Status choose(KernelPass pass, const Caps& caps, std::span<const Variants* const
                                     row.name, row.threads, row.shared_bytes / 1024.0);
       return {};
     }
+  }
   if (reasons.empty())
     return unsupported("dtype is {}; hip has no kernel for {} of it on {}",
                        dtype_name(plan->problem.dtype), pass_name(pass), caps.architecture);
@@ -107,7 +107,7 @@ Status choose(KernelPass pass, const Caps& caps, std::span<const Variants* const
 
 }  // namespace
 
-Status make_plan(const Problem& problem, const Caps& caps, std::span<const Variants* const> units,
+Status make_plan(const Problem& problem, const Caps& caps, std::span<const Unit> units,
                  const std::string& variant, HipPlan* out) {
   HipPlan plan;
   plan.problem = problem;

@@ -11,7 +11,7 @@
 
 #include "common/backend.h"
 #include "hip/caps.h"
-#include "hip/kernels/launch.h"
+#include "hip/units.h"
 
 namespace crossflash::hip {
 
@@ -47,7 +47,7 @@ struct HipPlan {
 };
 
 // `variant` is one of kVariants, or empty: the first row that can.
-Status make_plan(const Problem& problem, const Caps& caps, std::span<const Variants* const> units,
+Status make_plan(const Problem& problem, const Caps& caps, std::span<const Unit> units,
                  const std::string& variant, HipPlan* out);
 
 }  // namespace crossflash::hip

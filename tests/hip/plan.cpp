@@ -58,7 +58,7 @@ class HipPlanning : public ::testing::Test {
   const std::vector<Variant> new_rows_ = unit_of("sm_90", 90 << 10);
   const std::vector<Variant> old_rows_ = unit_of("sm_80", 40 << 10);
   const Variants new_unit_ = new_rows_, old_unit_ = old_rows_;
-  const std::vector<const Variants*> units_ = {&new_unit_, &old_unit_};
+  const std::vector<Unit> units_ = {{&new_unit_, "90-real"}, {&old_unit_, "80;90a-real"}};
   crossflash_problem problem_{};
   Caps caps_;
   HipPlan plan_;
@@ -82,9 +82,19 @@ TEST_F(HipPlanning, ArchitecturesServeThemselvesAndNvidiasWhatCameAfter) {
   EXPECT_STREQ(plan_.forward.at(0).kernel->arch, "sm_80");
   caps_.architecture = "sm_75";
   expect_refused(plan(), "sm_75");
-  EXPECT_TRUE(runs_on("gfx942", "gfx942"));
-  EXPECT_FALSE(runs_on("gfx942", "gfx950"));
-  EXPECT_FALSE(runs_on("sm_80", "gfx942"));
+}
+
+TEST_F(HipPlanning, WhichCodeRunsOnWhichGpu) {
+  EXPECT_TRUE(runs_on("gfx90a;gfx942", "gfx942"));
+  EXPECT_FALSE(runs_on("gfx90a;gfx942", "gfx950"));
+  EXPECT_FALSE(runs_on("80;90a-real", "gfx942"));
+  EXPECT_TRUE(runs_on("80-real", "sm_89"));  // machine code, within a major number
+  EXPECT_FALSE(runs_on("80-real", "sm_90"));
+  EXPECT_FALSE(runs_on("89-real", "sm_86"));
+  EXPECT_TRUE(runs_on("80", "sm_120"));  // intermediate code
+  EXPECT_TRUE(runs_on("75-real;100-real", "sm_103"));
+  EXPECT_FALSE(runs_on("90a", "sm_100"));
+  EXPECT_TRUE(runs_on("90a-real", "sm_90"));
 }
 
 TEST_F(HipPlanning, ALowerLimitMovesOnToARowThatFits) {
