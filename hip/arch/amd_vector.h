@@ -22,7 +22,7 @@ struct AmdVector {
   static constexpr TileShape grad_kv_tile(int head) {
     if (head <= 64) return {32, 32, 2, 1};
     if (head <= 128) return {32, 16, 2, 1};
-    return {16, 16, 1, 1};
+    return {16, 16, 2, 1, 1, 2};
   }
 };
 

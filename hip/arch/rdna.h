@@ -25,7 +25,7 @@ struct Rdna {
     if (element_bytes == 4) return AmdVector::grad_q_tile(head);
     if (head <= 64) return {64, 32, 4, 1};
     if (head <= 128) return {64, 32, 4, 1};
-    return {32, 32, 2, 1};
+    return {32, 16, 2, 1};
   }
   static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool /*general*/) {
     if (element_bytes == 4) return AmdVector::grad_kv_tile(head);

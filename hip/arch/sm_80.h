@@ -23,18 +23,18 @@ struct sm_80 {
     if (head <= 128) return {128, general ? 32 : 64, 4, 2};
     return {64, 64, 4, 2};
   }
-  static constexpr TileShape grad_q_tile(int element_bytes, int head, bool /*general*/) {
+  static constexpr TileShape grad_q_tile(int element_bytes, int head, bool general) {
     if (element_bytes == 4) return head <= 64 ? TileShape{64, 32, 4, 2} : TileShape{32, 16, 2, 1};
-    if (head <= 128) return {128, 32, 4, 2, 2};
+    if (head <= 128) return {128, general ? 16 : 32, 4, 2, 2};
     return {64, 32, 4, 2, 1};
   }
-  static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool /*general*/) {
+  static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool general) {
     if (element_bytes == 4) {
       if (head <= 64) return {64, 32, 4, 2};
       return {32, 32, 4, 1, 1, 2};
     }
-    if (head <= 64) return {128, 32, 4, 2, 2};
-    if (head <= 128) return {128, 64, 8, 1, 2, 2};
+    if (head <= 64) return {128, general ? 16 : 32, 4, 2, 2};
+    if (head <= 128) return {128, general ? 32 : 64, 8, 1, 2, 2};
     return {64, 32, 8, 1, 2, 2};
   }
 };

@@ -3,7 +3,7 @@
 // the query heads of the group and the queries that see it (FlashAttention, Algorithm 4). No
 // atomics: each sum has one owner and one order. Waves stand in a grid over the tile; where they
 // stand side by side, each computes S and dP for its columns, hands P and dS to its neighbours
-// through shared memory and sums its part of the head size.
+// through shared memory and sums its part of the head size (dK and dV are many registers).
 #pragma once
 
 #include "hip/kernels/item.h"
@@ -27,16 +27,19 @@ struct GradKeyConfig {
   static constexpr int kRowBlocks = kRows * kSide / (16 * kTile.waves);  // of a wave
   using KeyTile = SharedTile<T, kRows, kHead>;
   using QueryTile = SharedTile<T, kColumns, kHead>;
-  using WeightTile = SharedTile<T, kRows, kColumns>;
+  // Waves side by side split S by columns if there are enough; or else each computes all of it.
+  static constexpr bool kExchange = kSide > 1 && kColumns >= 16 * kSide;
+  static constexpr int kWaveColumns = kExchange ? kColumns / kSide : kColumns;
+  using WeightTile = SharedTile<T, kRows, kExchange ? kColumns : 64>;
   static constexpr int kTileBytes = 2 * KeyTile::kBytes + 2 * kStages * QueryTile::kBytes +
-                                    (kSide > 1 ? 2 * WeightTile::kBytes : 0);
+                                    (kExchange ? 2 * WeightTile::kBytes : 0);
   static constexpr int kStatisticsBytes = 3 * kColumns * static_cast<int>(sizeof(float));
   // Statistics of the queries are kept in shared memory unless the tiles fill it.
   static constexpr bool kShareStatistics =
       kTileBytes + kStages * kStatisticsBytes <= Arch::kSharedBytes;
   static constexpr int kSharedBytes = kTileBytes + (kShareStatistics ? kStages * kStatisticsBytes : 0);
   static_assert(kRowBlocks * 16 * kTile.waves == kRows * kSide);
-  static_assert(kColumns % (16 * kSide) == 0 && kHead % (16 * kSide) == 0);
+  static_assert(kWaveColumns % 16 == 0 && kHead % (16 * kSide) == 0);
   static_assert(kSharedBytes <= Arch::kSharedBytes);
 };
 
@@ -105,7 +108,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const SharedRing<typename C::QueryTile, C::kStages> q_ring{space};       // (columns, D)
   const SharedRing<typename C::QueryTile, C::kStages> grad_o_ring{space};  // (columns, D)
   typename C::WeightTile p_tile{}, ds_tile{};                              // (rows, columns)
-  if constexpr (C::kSide > 1) {
+  if constexpr (C::kExchange) {
     p_tile = space.take<typename C::WeightTile>();
     ds_tile = space.take<typename C::WeightTile>();
   }
@@ -114,11 +117,11 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const KeyItem item(a, C::kRows);
   const int j0 = item.first;
   const int seq_k = a.visibility.seq_k;
-  const int lane = static_cast<int>(threadIdx.x) % Mma::kWave;
+  const int own_lane = static_cast<int>(threadIdx.x) % Mma::kWave;
   const int wave = static_cast<int>(threadIdx.x) / Mma::kWave;
   const int wave_row = wave / C::kSide * C::kRowBlocks * 16;
-  const int wave_column = wave % C::kSide * (C::kColumns / C::kSide);  // of S and dP
-  const int wave_depth = wave % C::kSide * (C::kHead / C::kSide);      // of dK and dV
+  const int wave_column = C::kExchange ? wave % C::kSide * C::kWaveColumns : 0;  // of S and dP
+  const int wave_depth = wave % C::kSide * (C::kHead / C::kSide);                // of dK and dV
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const QueryWalk<C> walk(a, item);
@@ -133,6 +136,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   int stage = 0;
 #pragma unroll 1
   for (int step = 0; step < steps; ++step, stage = (stage + 1) % C::kStages) {
+    const int lane = fresh(own_lane);
     copy_wait<0>();
     __syncthreads();  // this step's tiles are there, and those before no longer in use
     const auto q_tile = q_ring.at(stage);
@@ -146,7 +150,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     };
     if constexpr (C::kStages > 1) copy_next();
 
-    Fragment<Mma, C::kRowBlocks, C::kColumns / 16 / C::kSide> s, ds;
+    Fragment<Mma, C::kRowBlocks, C::kWaveColumns / 16> s, ds;
     s.clear();
     ds.clear();
     add_product(s, k_tile, wave_row, q_tile, wave_column, lane);        // S^T = K Q^T
@@ -171,9 +175,9 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     } else {
       ds.for_each([&](int r, int c, int v, float& x) { differentiate(r, c, v, x, 1.0f); });
     }
-    if constexpr (C::kSide == 1) {
-      add_weighted(dv, s, grad_o_tile, 0, 0, lane);  // dV += (P z)^T dO
-      add_weighted(dk, ds, q_tile, 0, 0, lane);      // dK += dS^T Q
+    if constexpr (!C::kExchange) {
+      add_weighted(dv, s, grad_o_tile, 0, wave_depth, lane);  // dV += (P z)^T dO
+      add_weighted(dk, ds, q_tile, 0, wave_depth, lane);      // dK += dS^T Q
     } else {
       store_fragment(s, p_tile, wave_row, wave_column, lane);
       store_fragment(ds, ds_tile, wave_row, wave_column, lane);
@@ -191,8 +195,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
 
   const float last = gradient_unit<C::kGeneral>(a.score);
   dk.for_each([&](int, int, int, float& x) { x *= last; });
-  store_sum(dk, k_tile, wave_row, wave_depth, lane);
-  store_sum(dv, v_tile, wave_row, wave_depth, lane);
+  store_sum(dk, k_tile, wave_row, wave_depth, own_lane);
+  store_sum(dv, v_tile, wave_row, wave_depth, own_lane);
   __syncthreads();
   copy_out<C::kThreads>(k_tile, head_rows<T>(a.grad_k, item.batch, item.head_kv, a.d), j0, seq_k);
   copy_out<C::kThreads>(v_tile, head_rows<T>(a.grad_v, item.batch, item.head_kv, a.d_v), j0, seq_k);

@@ -54,25 +54,37 @@ CF_DEVICE void copy_wait() {
 #endif
 }
 
-// Calls f(n, row, chunk, at) for this thread's n-th chunk of a tile, with where the chunk starts in
-// the tensor, whose row 0 of the tile is at `origin`. Addresses are stepped along, not computed, to
-// hold few registers.
+// Which chunks of a tile a thread copies: number n is chunk chunk(n) of row row(n).
+template <int kThreads, class Tile>
+struct OwnChunks {
+  static constexpr int kAcross = Tile::kChunks < kThreads ? Tile::kChunks : kThreads;
+  static constexpr int kInRow = Tile::kChunks / kAcross;
+  static constexpr int kStep = kThreads / kAcross;  // rows from one to the next
+  static constexpr int kCount = Tile::kRows / kStep * kInRow;
+  static_assert(Tile::kChunks % kAcross == 0 && kThreads % kAcross == 0);
+  static_assert(Tile::kRows % kStep == 0);
+
+  const int thread = fresh(static_cast<int>(threadIdx.x));
+  const int first_row = thread / kAcross;
+  const int first_chunk = thread % kAcross;
+
+  CF_DEVICE int row(int n) const { return first_row + n / kInRow * kStep; }
+  CF_DEVICE int chunk(int n) const { return first_chunk + n % kInRow * kAcross; }
+};
+
+// Calls f(row, chunk, at) for this thread's chunks of a tile, with where the chunk starts in the
+// tensor, whose row 0 of the tile is at `origin`. Addresses are stepped along, not computed, to hold
+// few registers.
 template <int kThreads, class Tile, class T, class F>
 CF_DEVICE void for_each_chunk(T* origin, std::int64_t stride, F f) {
-  static_assert(kThreads % Tile::kChunks == 0 || Tile::kChunks % kThreads == 0);
-  constexpr int kAcross = Tile::kChunks < kThreads ? Tile::kChunks : kThreads;  // threads in a row
-  constexpr int kStep = kThreads / kAcross;
-  static_assert(Tile::kRows % kStep == 0);
-  const int thread = static_cast<int>(threadIdx.x);
-  const int row = thread / kAcross;
-  const int chunk = thread % kAcross;
-  T* at = origin + row * stride + chunk * Tile::kChunk;
+  using Own = OwnChunks<kThreads, Tile>;
+  const Own own;
+  T* at = origin + own.row(0) * stride + own.chunk(0) * Tile::kChunk;
 #pragma unroll
-  for (int x = 0; x < Tile::kRows / kStep; ++x, at += kStep * stride)
+  for (int n = 0; n < Own::kCount; n += Own::kInRow, at += Own::kStep * stride)
 #pragma unroll
-    for (int c = 0; c < Tile::kChunks / kAcross; ++c)
-      f(x * (Tile::kChunks / kAcross) + c, row + x * kStep, chunk + c * kAcross,
-        at + c * kAcross * Tile::kChunk);
+    for (int c = 0; c < Own::kInRow; ++c)
+      f(own.row(n), own.chunk(c), at + c * Own::kAcross * Tile::kChunk);
 }
 
 // tile = rows [first, first + Tile::kRows) of a tensor that has `count` rows.
@@ -83,30 +95,36 @@ CF_DEVICE void copy_in(Tile tile, const Rows<T>& rows, int first, int count) {
   const int width = rows.width;
   if (rows.aligned) {
 #ifdef __CUDACC__
-    for_each_chunk<kThreads, Tile>(origin, rows.stride, [=](int, int r, int c, const T* from) {
+    for_each_chunk<kThreads, Tile>(origin, rows.stride, [=](int r, int c, const T* from) {
       copy_chunk(tile.chunk(r, c), from, r < left && c * Tile::kChunk < width);
     });
 #else
     // Loads before stores, so that a batch is on its way together; what is not there loads row 0.
     // Blocks of few threads have most to copy each, and least registers left.
-    constexpr int kOwn = Tile::kRows * Tile::kChunks / kThreads;
-    constexpr int kBatch = kThreads < 128 ? 4 : 8;
-    const T* anywhere = rows.data;
-#pragma unroll
-    for (int first_own = 0; first_own < kOwn; first_own += kBatch) {
+    using Own = OwnChunks<kThreads, Tile>;
+    const Own own;
+    constexpr int kBatch = Own::kCount < 8 ? Own::kCount : (kThreads < 128 ? 4 : 8);
+    static_assert(Own::kCount % kBatch == 0);
+#pragma unroll 1
+    for (int batch = 0; batch < Own::kCount; batch += kBatch) {
       uint4 chunks[kBatch];
-      for_each_chunk<kThreads, Tile>(origin, rows.stride, [&](int n, int r, int c, const T* from) {
-        if (n < first_own || n >= first_own + kBatch) return;
+#pragma unroll
+      for (int n = 0; n < kBatch; ++n) {
+        const int r = own.row(batch + n);
+        const int c = own.chunk(batch + n) * Tile::kChunk;
+        const bool there = r < left && c < width;
+        chunks[n] = *reinterpret_cast<const uint4*>(there ? origin + r * rows.stride + c
+                                                          : rows.data);
+      }
+#pragma unroll
+      for (int n = 0; n < kBatch; ++n) {
+        const int r = own.row(batch + n);
+        const int c = own.chunk(batch + n);
         const bool there = r < left && c * Tile::kChunk < width;
-        chunks[n - first_own] = *reinterpret_cast<const uint4*>(there ? from : anywhere);
-      });
-      for_each_chunk<kThreads, Tile>(origin, rows.stride, [&](int n, int r, int c, const T*) {
-        if (n < first_own || n >= first_own + kBatch) return;
-        const bool there = r < left && c * Tile::kChunk < width;
-        const uint4 x = chunks[n - first_own];
+        const uint4 x = chunks[n];
         *reinterpret_cast<uint4*>(tile.chunk(r, c)) =
             uint4{there ? x.x : 0u, there ? x.y : 0u, there ? x.z : 0u, there ? x.w : 0u};
-      });
+      }
     }
 #endif
     return;
@@ -128,7 +146,7 @@ CF_DEVICE void copy_out(Tile tile, const Rows<T>& rows, int first, int count) {
   const int left = count - first;
   const int width = rows.width;
   if (rows.aligned) {
-    for_each_chunk<kThreads, Tile>(origin, rows.stride, [=](int, int r, int c, T* to) {
+    for_each_chunk<kThreads, Tile>(origin, rows.stride, [=](int r, int c, T* to) {
       if (r < left && c * Tile::kChunk < width) move_chunk(to, tile.chunk(r, c));
     });
     return;
