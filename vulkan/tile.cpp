@@ -25,7 +25,7 @@ constexpr Costs kGpu = {4, 8, 64, 24, 32, 16};
 // A driver on a CPU: a load is a loop over lanes, a barrier switches between invocations, and what
 // does not fit the registers lies in the nearest cache. But the code of a large tile takes a second
 // to compile there, which only long runs are worth.
-constexpr Costs kSoftware = {64, 48, 400, 40, 64, 32};
+constexpr Costs kSoftware = {64, 48, 200, 40, 128, 64};
 constexpr double kLongRun = 2e9;
 
 std::uint32_t divide_up(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }

@@ -4,6 +4,7 @@
 // sum_j dP_ij P_ij). One query row for each invocation; D lies like LSE, in the work binding.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/io.glsl"
+#include "lib/dot.glsl"
 #include "lib/item.glsl"
 
 CF_READS(o, CF_BIND_O)

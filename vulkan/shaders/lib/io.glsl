@@ -52,11 +52,6 @@ vec4 decode_pairs(uvec2 w) {
               cf_decode16(DTYPE, w.y & 0xffffu), cf_decode16(DTYPE, w.y >> 16));
 }
 
-// One order for every dot product over a head size: four elements by themselves, then their sum. It
-// rounds half as much as one long chain, and S is the same to the bit in forward and backward,
-// however wide the slices of their tiles.
-float dot4(vec4 a, vec4 b) { return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, a.x * b.x))); }
-
 #ifdef CF_ARENA
 
 CF_WORDS(arena, CF_BIND_WORK)
