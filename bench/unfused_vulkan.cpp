@@ -31,7 +31,8 @@ void require(const Status& status) {
   if (!status.ok()) throw Error(status.code(), status.text().c_str());
 }
 
-// The tile of the products: 64 x 64, an invocation's part as large as the device keeps in registers.
+// The tile of the products: 64 x 64, an invocation's part as large as the device keeps in
+// registers.
 vulkan::Tile gemm_tile(const vulkan::Caps& caps) {
   vulkan::Tile t;
   const bool many = !caps.software && caps.invocations >= 256;
@@ -150,10 +151,10 @@ class UnfusedVulkan final : public Unfused {
   void multiply(const Buffer& a, cf_matrix a_rows, uint a_share, const Buffer& b, cf_matrix b_rows,
                 uint b_share, const Buffer& c, cf_matrix c_rows, std::int64_t m, std::int64_t n,
                 std::int64_t k) {
-    dispatch_gemm(a, b, c,
-                  {a_rows, b_rows, c_rows, static_cast<uint>(m), static_cast<uint>(n),
-                   static_cast<uint>(k), static_cast<uint>(p_.heads_q), a_share, b_share, 1, 0, 0,
-                   0, 0, 0});
+    dispatch_gemm(
+        a, b, c,
+        {a_rows, b_rows, c_rows, static_cast<uint>(m), static_cast<uint>(n), static_cast<uint>(k),
+         static_cast<uint>(p_.heads_q), a_share, b_share, 1, 0, 0, 0, 0, 0});
   }
 
   // C = the sum over a group's query heads of S^T X, for each key head.
@@ -193,8 +194,8 @@ class UnfusedVulkan final : public Unfused {
     require(pipelines_->get(kernel, constants, &pipeline));
     std::vector<vulkan::Binding> bindings;
     for (std::size_t n = 0; n < kernel.storage_bindings.size(); ++n)
-      bindings.push_back({kernel.storage_bindings[n], buffers[n]->handle(), 0, buffers[n]->bytes(),
-                          false});
+      bindings.push_back(
+          {kernel.storage_bindings[n], buffers[n]->handle(), 0, buffers[n]->bytes(), false});
     require(recording_->bind(*pipeline, bindings));
   }
 

@@ -86,8 +86,8 @@ Status check_buffer(const Tensor& tensor, const char* name, const crossflash_buf
   if (buffer.handle == nullptr) return crossflash::invalid("{} is NULL; this pass needs it", name);
   const std::size_t size = crossflash::dtype_size(tensor.dtype);
   if (buffer.offset % size != 0)
-    return crossflash::invalid("{}.offset is {}; it must be a multiple of the element size, {}", name,
-                               buffer.offset, size);
+    return crossflash::invalid("{}.offset is {}; it must be a multiple of the element size, {}",
+                               name, buffer.offset, size);
   return {};
 }
 
@@ -97,22 +97,21 @@ Status run(crossflash_plan* plan, const crossflash_args* args, Pass pass) {
   CROSSFLASH_TRY(check_size("crossflash_args", args->struct_size, sizeof *args));
   const Problem& problem = plan->problem;
   if (pass == Pass::forward ? !problem.forward : !problem.backward)
-    return crossflash::invalid("passes of this plan's problem does not include {}",
-                               pass == Pass::forward ? "CROSSFLASH_FORWARD" : "CROSSFLASH_BACKWARD");
+    return crossflash::invalid(
+        "passes of this plan's problem does not include {}",
+        pass == Pass::forward ? "CROSSFLASH_FORWARD" : "CROSSFLASH_BACKWARD");
   RunArgs run;
   run.buffers = {args->q,      args->k,      args->v,      args->o,     args->lse,
                  args->grad_o, args->grad_q, args->grad_k, args->grad_v};
   run.workspace = args->workspace;
-  const std::size_t used = pass == Pass::forward ? static_cast<std::size_t>(TensorId::grad_o)
-                                                 : crossflash::kTensorCount;
+  const std::size_t used =
+      pass == Pass::forward ? static_cast<std::size_t>(TensorId::grad_o) : crossflash::kTensorCount;
   for (std::size_t n = 0; n < used; ++n)
-    CROSSFLASH_TRY(
-        check_buffer(problem.tensors[n], crossflash::kTensorNames[n], run.buffers[n]));
+    CROSSFLASH_TRY(check_buffer(problem.tensors[n], crossflash::kTensorNames[n], run.buffers[n]));
   if (args->workspace.handle != nullptr && args->workspace.offset % 4 != 0)
     return crossflash::invalid("workspace.offset is {}; it must be a multiple of 4",
                                args->workspace.offset);
-  CROSSFLASH_TRY(
-      crossflash::check_random_state(problem, args->seed, args->offset, &run.dropout));
+  CROSSFLASH_TRY(crossflash::check_random_state(problem, args->seed, args->offset, &run.dropout));
   return plan->plan->run(pass, run);
 }
 
@@ -124,10 +123,14 @@ const char* crossflash_last_error(void) { return last_error.c_str(); }
 
 const char* crossflash_status_name(crossflash_status status) {
   switch (status) {
-    case CROSSFLASH_OK: return "ok";
-    case CROSSFLASH_INVALID: return "invalid";
-    case CROSSFLASH_UNSUPPORTED: return "unsupported";
-    case CROSSFLASH_DEVICE_ERROR: return "device error";
+    case CROSSFLASH_OK:
+      return "ok";
+    case CROSSFLASH_INVALID:
+      return "invalid";
+    case CROSSFLASH_UNSUPPORTED:
+      return "unsupported";
+    case CROSSFLASH_DEVICE_ERROR:
+      return "device error";
   }
   return "unknown status";
 }
@@ -153,7 +156,8 @@ crossflash_status crossflash_device_open(const crossflash_device_options* option
     std::string selector;
     crossflash::DeviceOptions wanted;
     if (options != nullptr) {
-      CROSSFLASH_TRY(check_size("crossflash_device_options", options->struct_size, sizeof *options));
+      CROSSFLASH_TRY(
+          check_size("crossflash_device_options", options->struct_size, sizeof *options));
       if (options->backend != nullptr) selector = options->backend;
       if (options->variant != nullptr) wanted.variant = options->variant;
       if (options->limits != nullptr) wanted.limits = options->limits;

@@ -45,8 +45,8 @@ double cost(const Costs& k, const TileRequest& r, const Tile& t) {
   const double per_score =
       padded_depth * (1 + k.shared_load * (1.0 / t.rows + 1.0 / t.cols) / 4 +
                       k.stage * (1.0 / t.tile_rows() + 1.0 / t.tile_cols())) +
-      accumulate_cost(k, t, r.width_a, t.width_a) + accumulate_cost(k, t, r.width_b, t.width_b) + k.score +
-      k.shared_load * t.thread_cols / t.cols + k.barrier * barriers / (t.rows * t.cols);
+      accumulate_cost(k, t, r.width_a, t.width_a) + accumulate_cost(k, t, r.width_b, t.width_b) +
+      k.score + k.shared_load * t.thread_cols / t.cols + k.barrier * barriers / (t.rows * t.cols);
   const auto waste = [](std::int64_t length, std::uint32_t tile) {
     if (length <= 0) return 1.0;
     return static_cast<double>((length + tile - 1) / tile * tile) / static_cast<double>(length);

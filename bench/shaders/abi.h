@@ -19,9 +19,9 @@ struct cf_gemm {
   cf_matrix b;
   cf_matrix c;
   uint m, n, k;
-  uint heads;      // of C; head h uses head h / a_share of A and h / b_share of B
+  uint heads;  // of C; head h uses head h / a_share of A and h / b_share of B
   uint a_share, b_share;
-  uint members;    // heads of A and B that are summed
+  uint members;             // heads of A and B that are summed
   uint a_member, b_member;  // and the distances between them
   uint reserved0, reserved1, reserved2;
 };

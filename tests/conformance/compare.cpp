@@ -38,8 +38,7 @@ double rounding_floor(crossflash_dtype dtype, double largest, double gain) {
 }
 
 Judgement judge_tensor(TensorId id, const Tensor& tensor, std::span<const float> out,
-                       std::span<const double> exact, std::span<const double> plain,
-                       double gain) {
+                       std::span<const double> exact, std::span<const double> plain, double gain) {
   Judgement j;
   j.report.name = kTensorNames[static_cast<std::size_t>(id)];
   if (out.size() != exact.size() || plain.size() != exact.size()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// vulkan_plan.cpp: planning for devices that are not here. Over invented limits and awkward problems,
-// every step of the schedule must respect the limits, and together they must do the whole problem:
-// every row of every output is finished exactly once.
+// vulkan_plan.cpp: planning for devices that are not here. Over invented limits and awkward
+// problems, every step of the schedule must respect the limits, and together they must do the whole
+// problem: every row of every output is finished exactly once.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -37,7 +37,8 @@ class Auditor : public Sink {
     const std::uint64_t size = dtype_size(step.tensor.dtype);
     EXPECT_GE(step.first, 0);
     EXPECT_LE(step.first + step.span, step.tensor.extent());
-    EXPECT_LE(static_cast<std::uint64_t>(step.span) * size + plan_.caps.alignment, plan_.caps.range);
+    EXPECT_LE(static_cast<std::uint64_t>(step.span) * size + plan_.caps.alignment,
+              plan_.caps.range);
     const std::uint64_t arena = plan_.workspace(Pass::backward) > 0 && plan_.problem.backward
                                     ? plan_.backward_workspace - plan_.arena_offset
                                     : plan_.forward_workspace;
@@ -57,8 +58,9 @@ class Auditor : public Sink {
     const bool keys = step.kernel == KernelId::backward_dkv;
     const int begin = keys ? step.slice.key_begin : step.slice.query_begin;
     const int end = keys ? step.slice.key_end : step.slice.query_end;
-    const auto tiles = static_cast<std::uint32_t>((end - begin + static_cast<int>(tile.tile_rows()) - 1) /
-                                                  static_cast<int>(tile.tile_rows()));
+    const auto tiles =
+        static_cast<std::uint32_t>((end - begin + static_cast<int>(tile.tile_rows()) - 1) /
+                                   static_cast<int>(tile.tile_rows()));
     const std::uint32_t members = keys ? 1 : step.slice.group_count;
     for (std::uint32_t n = step.slice.first_group; n < step.slice.first_group + step.groups; ++n) {
       const std::uint32_t rest = n / tiles;
@@ -82,7 +84,8 @@ class Auditor : public Sink {
         EXPECT_EQ(times, 1);
         ++rows;
       }
-    EXPECT_EQ(rows, static_cast<std::size_t>(p.batch * (keys ? p.heads_kv * p.seq_k : p.heads_q * p.seq_q)));
+    EXPECT_EQ(rows, static_cast<std::size_t>(p.batch *
+                                             (keys ? p.heads_kv * p.seq_k : p.heads_q * p.seq_q)));
   }
 
  private:

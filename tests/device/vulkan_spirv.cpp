@@ -31,7 +31,8 @@ class Module {
     std::set<std::uint32_t> numbers;
     for (const auto& [variable, kind] : variables_) {
       const std::uint32_t type = pointees_.at(variable_types_.at(variable));
-      const bool is_storage = kind == kStorageBuffer || (kind == kUniform && buffer_blocks_.contains(type));
+      const bool is_storage =
+          kind == kStorageBuffer || (kind == kUniform && buffer_blocks_.contains(type));
       if ((kind == kStorageBuffer || kind == kUniform) && is_storage == storage)
         numbers.insert(bindings_.at(variable));
     }
