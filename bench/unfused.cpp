@@ -11,7 +11,12 @@ struct Row {
   std::string_view backend;
   std::unique_ptr<Unfused> (*make)(const Device&, const Problem&, const reference::Inputs&);
 };
-constexpr Row kRows[] = {{"cpu", make_unfused_cpu}};
+constexpr Row kRows[] = {
+    {"cpu", make_unfused_cpu},
+#ifdef CROSSFLASH_BENCH_VULKAN
+    {"vulkan", make_unfused_vulkan},
+#endif
+};
 
 }  // namespace
 

@@ -34,5 +34,7 @@ std::unique_ptr<Unfused> make_unfused(const Device& device, const Problem& probl
 
 std::unique_ptr<Unfused> make_unfused_cpu(const Device& device, const Problem& problem,
                                           const reference::Inputs& inputs);
+std::unique_ptr<Unfused> make_unfused_vulkan(const Device& device, const Problem& problem,
+                                             const reference::Inputs& inputs);
 
 }  // namespace crossflash::bench

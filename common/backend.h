@@ -20,6 +20,7 @@ struct DeviceInfo {
   std::string backend;
   int index = 0;
   bool usable = false;
+  bool software = false;  // it is this machine's CPU
   std::string name, driver, reason;
 };
 
@@ -67,7 +68,10 @@ class Device {
   virtual Status download(void* destination, crossflash_buffer source, std::uint64_t bytes) = 0;
   virtual Status wait() = 0;
 
-  virtual Status save_cache(std::vector<std::byte>* out) { out->clear(); return {}; }
+  virtual Status save_cache(std::vector<std::byte>* out) {
+    out->clear();
+    return {};
+  }
   virtual Status load_cache(std::span<const std::byte>) { return {}; }
 };
 

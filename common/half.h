@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// half.h: tensors' elements on the host: the conversions of shared/half.h by type, element access in
-// an array of any type, and `round_to`, what a number becomes when it passes through a type.
+// half.h: tensors' elements on the host: the conversions of shared/half.h by type, element access
+// in an array of any type, and `round_to`, what a number becomes when it passes through a type.
 #pragma once
 
 #include <cstddef>

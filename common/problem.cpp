@@ -15,16 +15,19 @@ constexpr std::int64_t kMaxSequence = std::int64_t{1} << 29;  // mask.h adds two
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 60;    // elements, so that bytes fit 64 bits
 constexpr std::int64_t kMaxFlatHeads = std::numeric_limits<std::int32_t>::max();
 
-Status check_range(const char* name, std::int64_t value, std::int64_t lowest, std::int64_t highest) {
+Status check_range(const char* name, std::int64_t value, std::int64_t lowest,
+                   std::int64_t highest) {
   if (value < lowest) return invalid("{} is {}; it must be at least {}", name, value, lowest);
-  if (value > highest) return unsupported("{} is {}; at most {} is supported", name, value, highest);
+  if (value > highest)
+    return unsupported("{} is {}; at most {} is supported", name, value, highest);
   return {};
 }
 
-Status check_stride(const char* tensor, const char* axis, std::int64_t stride, std::int64_t extent) {
+Status check_stride(const char* tensor, const char* axis, std::int64_t stride,
+                    std::int64_t extent) {
   if (extent > 1 && stride <= 0)
-    return invalid("{}.{} is {}; the stride of an axis of {} must be positive", tensor, axis, stride,
-                   extent);
+    return invalid("{}.{} is {}; the stride of an axis of {} must be positive", tensor, axis,
+                   stride, extent);
   if (stride < 0) return invalid("{}.{} is {}; strides must not be negative", tensor, axis, stride);
   if (extent > 1 && stride > kMaxExtent / extent)
     return unsupported("{}.{} is {}; the tensor would span more than 2^60 elements", tensor, axis,
@@ -39,8 +42,8 @@ Status make_tensor(const char* name, crossflash_dtype dtype, const crossflash_st
   const bool empty = batch == 0 || seq == 0;
   if (s.batch == 0 && s.seq == 0 && s.head == 0 && s.dim == 0) {
     if (!empty && seq > kMaxExtent / (heads * width) / batch)
-      return unsupported("{} is {} x {} x {} x {}; at most 2^60 elements are supported", name, batch,
-                         seq, heads, width);
+      return unsupported("{} is {} x {} x {} x {}; at most 2^60 elements are supported", name,
+                         batch, seq, heads, width);
     s = contiguous_strides(seq, heads, width);
   }
   if (s.dim != 1) return invalid("{}.dim is {}; the innermost stride must be 1", name, s.dim);
@@ -57,10 +60,12 @@ Status check_enums(const crossflash_problem& in) {
     return invalid("struct_size is {}; crossflash_problem_init sets it to {}", in.struct_size,
                    sizeof(crossflash_problem));
   if (in.passes == 0 || (in.passes & ~std::uint32_t{CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD}) != 0)
-    return invalid("passes is {}; it must be made of CROSSFLASH_FORWARD (1) and CROSSFLASH_BACKWARD (2)",
-                   in.passes);
+    return invalid(
+        "passes is {}; it must be made of CROSSFLASH_FORWARD (1) and CROSSFLASH_BACKWARD (2)",
+        in.passes);
   if (in.dtype < CROSSFLASH_F32 || in.dtype > CROSSFLASH_BF16)
-    return invalid("dtype is {}; it must be f32 (0), f16 (1) or bf16 (2)", static_cast<int>(in.dtype));
+    return invalid("dtype is {}; it must be f32 (0), f16 (1) or bf16 (2)",
+                   static_cast<int>(in.dtype));
   if (in.causal < CROSSFLASH_NOT_CAUSAL || in.causal > CROSSFLASH_CAUSAL_BOTTOM_RIGHT)
     return invalid("causal is {}; it must be 0 (not), 1 (top-left) or 2 (bottom-right)",
                    static_cast<int>(in.causal));
@@ -79,14 +84,18 @@ Status check_extents(const crossflash_problem& in) {
     return invalid("heads_q is {}; it must be a multiple of heads_kv, which is {}", in.heads_q,
                    in.heads_kv);
   if (in.batch > 0 && in.heads_q > kMaxFlatHeads / in.batch)
-    return unsupported("batch * heads_q is {}; at most 2^31 - 1 is supported", in.batch * in.heads_q);
+    return unsupported("batch * heads_q is {}; at most 2^31 - 1 is supported",
+                       in.batch * in.heads_q);
   return {};
 }
 
 Status refuse_later_options(const crossflash_problem& in) {
-  if (!(in.softcap == 0)) return unsupported("softcap is {}; softcap is not supported yet", in.softcap);
-  if (in.alibi != 0) return unsupported("alibi is {}; ALiBi slopes are not supported yet", in.alibi);
-  if (in.sink != 0) return unsupported("sink is {}; attention sinks are not supported yet", in.sink);
+  if (!(in.softcap == 0))
+    return unsupported("softcap is {}; softcap is not supported yet", in.softcap);
+  if (in.alibi != 0)
+    return unsupported("alibi is {}; ALiBi slopes are not supported yet", in.alibi);
+  if (in.sink != 0)
+    return unsupported("sink is {}; attention sinks are not supported yet", in.sink);
   if (in.bias != 0) return unsupported("bias is {}; additive bias is not supported yet", in.bias);
   if (in.packed != 0)
     return unsupported("packed is {}; packed sequences are not supported yet", in.packed);
@@ -97,8 +106,8 @@ Status refuse_later_options(const crossflash_problem& in) {
 
 // Causal and window are one rule: a diagonal and two inclusive counts, -1 open.
 Status make_visibility(const crossflash_problem& in, shared::cf_visibility* out) {
-  for (const auto& [name, window] : {std::pair{"window_left", in.window_left},
-                                     std::pair{"window_right", in.window_right}})
+  for (const auto& [name, window] :
+       {std::pair{"window_left", in.window_left}, std::pair{"window_right", in.window_right}})
     if (window < -1) return invalid("{} is {}; it must be -1 (open) or a count", name, window);
   // A window wider than every distance is open; so no sum of an index and a window overflows.
   const auto clamped = [](std::int64_t window) {
@@ -125,7 +134,8 @@ Status check_problem(const crossflash_problem& in, Problem* out) {
   CROSSFLASH_TRY(check_extents(in));
   CROSSFLASH_TRY(refuse_later_options(in));
 
-  if (std::isinf(in.scale)) return invalid("scale is {}; it must be finite, or NAN for 1/sqrt(d)", in.scale);
+  if (std::isinf(in.scale))
+    return invalid("scale is {}; it must be finite, or NAN for 1/sqrt(d)", in.scale);
   if (!(in.dropout >= 0 && in.dropout < 1))
     return invalid("dropout is {}; it must be at least 0 and below 1", in.dropout);
 
@@ -151,7 +161,8 @@ Status check_problem(const crossflash_problem& in, Problem* out) {
   const auto tensor = [&](TensorId id, const crossflash_strides& strides, std::int64_t seq,
                           std::int64_t heads, std::int64_t width) {
     const auto n = static_cast<std::size_t>(id);
-    return make_tensor(kTensorNames[n], in.dtype, strides, in.batch, seq, heads, width, &p.tensors[n]);
+    return make_tensor(kTensorNames[n], in.dtype, strides, in.batch, seq, heads, width,
+                       &p.tensors[n]);
   };
   CROSSFLASH_TRY(tensor(TensorId::q, in.q, in.seq_q, in.heads_q, in.d));
   CROSSFLASH_TRY(tensor(TensorId::k, in.k, in.seq_k, in.heads_kv, in.d));

@@ -30,7 +30,8 @@ struct Tensor {
   // Elements from the first to one past the last.
   std::int64_t extent() const {
     if (empty()) return 0;
-    return (batch - 1) * strides.batch + (seq - 1) * strides.seq + (heads - 1) * strides.head + width;
+    return (batch - 1) * strides.batch + (seq - 1) * strides.seq + (heads - 1) * strides.head +
+           width;
   }
 };
 

@@ -34,6 +34,24 @@ Status parse_selector(const std::string& selector, std::string* name, int* index
   return {};
 }
 
+// The first device that is not this machine's CPU, by the backends' order; else the CPU through the
+// last backend, which needs no driver for it.
+Status open_best(DeviceOptions options, std::unique_ptr<Device>* out) {
+  Backend* best = nullptr;
+  int software = 0;
+  for (Backend* backend : backends())
+    for (const DeviceInfo& info : backend->devices()) {
+      if (!info.usable) continue;
+      options.index = info.index;
+      if (!info.software) return backend->open(options, out);
+      if (best != backend) software = info.index;
+      best = backend;
+    }
+  options.index = software;
+  if (best != nullptr) return best->open(options, out);
+  return unsupported("no backend of this build ({}) has a usable device", backend_names());
+}
+
 }  // namespace
 
 std::vector<DeviceInfo> list_devices() {
@@ -49,15 +67,7 @@ Status open_device(const std::string& selector, DeviceOptions options,
   if (options.variant.empty()) options.variant = environment("CROSSFLASH_VARIANT");
   if (options.limits.empty()) options.limits = environment("CROSSFLASH_LIMITS");
 
-  if (wanted.empty()) {
-    for (Backend* backend : backends())
-      for (const DeviceInfo& info : backend->devices())
-        if (info.usable) {
-          options.index = info.index;
-          return backend->open(options, out);
-        }
-    return unsupported("no backend of this build ({}) has a usable device", backend_names());
-  }
+  if (wanted.empty()) return open_best(options, out);
 
   std::string name;
   CROSSFLASH_TRY(parse_selector(wanted, &name, &options.index));

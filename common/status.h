@@ -39,9 +39,9 @@ Status device_error(fmt::format_string<Args...> format, Args&&... args) {
   return {CROSSFLASH_DEVICE_ERROR, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-#define CROSSFLASH_TRY(expression)                              \
-  do {                                                          \
-    ::crossflash::Status crossflash_try_status_ = (expression); \
+#define CROSSFLASH_TRY(expression)                                   \
+  do {                                                               \
+    ::crossflash::Status crossflash_try_status_ = (expression);      \
     if (!crossflash_try_status_.ok()) return crossflash_try_status_; \
   } while (false)
 

@@ -62,6 +62,7 @@ class VulkanBackend : public Backend {
     info.backend = name();
     info.index = index;
     info.usable = device.reason.empty();
+    info.software = device.caps.software;
     info.name = device.name;
     info.driver = device.driver;
     info.reason = device.reason;

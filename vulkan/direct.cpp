@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// direct.cpp: the variant whose kernels bind the caller's tensors as they lie. A dispatch is a run of
-// workgroups of the whole problem; only loops too long for one dispatch are cut, the state
+// direct.cpp: the variant whose kernels bind the caller's tensors as they lie. A dispatch is a run
+// of workgroups of the whole problem; only loops too long for one dispatch are cut, the state
 // carrying the accumulators from one to the next.
 #include <algorithm>
 
@@ -33,8 +33,8 @@ Status check_bindings(const VulkanPlan& plan) {
     const auto bytes = static_cast<double>(t.extent()) * static_cast<double>(dtype_size(t.dtype));
     // The binding starts at an aligned offset at or before the tensor and ends at a whole word.
     if (bytes + static_cast<double>(plan.caps.alignment) + 4 > static_cast<double>(plan.caps.range))
-      return unsupported("{} spans {:.0f} bytes; a storage binding covers {}", kTensorNames[n], bytes,
-                         plan.caps.range);
+      return unsupported("{} spans {:.0f} bytes; a storage binding covers {}", kTensorNames[n],
+                         bytes, plan.caps.range);
   }
   return {};
 }
@@ -42,7 +42,8 @@ Status check_bindings(const VulkanPlan& plan) {
 // How much of its loop a kernel walks in one dispatch: whole dropout blocks and tiles.
 std::int64_t loop_chunk(KernelId id, const VulkanPlan& plan, std::int64_t length) {
   const Tile& tile = plan.kernel(id).tile;
-  const double limit = plan.caps.flops_per_dispatch / flops_per_loop_element(id, plan.problem, tile);
+  const double limit =
+      plan.caps.flops_per_dispatch / flops_per_loop_element(id, plan.problem, tile);
   if (static_cast<double>(length) <= limit) return std::max<std::int64_t>(length, 1);
   const std::int64_t unit = std::max<std::int64_t>(tile.tile_cols(), 8);
   return std::max(static_cast<std::int64_t>(limit) / unit * unit, unit);
@@ -151,7 +152,8 @@ Status plan_direct(VulkanPlan* plan) {
       forward = query_rows * static_cast<double>(p.d_v + 2);
   }
   if (p.backward) {
-    for (const KernelId id : {KernelId::backward_dot, KernelId::backward_dkv, KernelId::backward_dq})
+    for (const KernelId id :
+         {KernelId::backward_dot, KernelId::backward_dkv, KernelId::backward_dq})
       CROSSFLASH_TRY(plan_kernel(id, plan));
     double state = 0;
     const Box& dkv = plan->kernel(KernelId::backward_dkv).box;
@@ -182,8 +184,8 @@ void emit_direct(const VulkanPlan& plan, Pass pass, Sink& sink) {
     return;
   }
   if (queries) {
-    emit_groups(plan, KernelId::backward_dot, KernelId::backward_dot, whole(plan, plan.kernel(KernelId::backward_dot)),
-                p.batch, sink);
+    emit_groups(plan, KernelId::backward_dot, KernelId::backward_dot,
+                whole(plan, plan.kernel(KernelId::backward_dot)), p.batch, sink);
     sink.barrier();
   }
   if (queries) emit_over_keys(plan, KernelId::backward_dq, sink);

@@ -17,9 +17,10 @@ constexpr TensorBinding kDkv[] = {
     {CF_BIND_V, TensorId::v},           {CF_BIND_GRAD_O, TensorId::grad_o},
     {CF_BIND_GRAD_K, TensorId::grad_k}, {CF_BIND_GRAD_V, TensorId::grad_v},
     {CF_BIND_LSE, TensorId::lse}};
-constexpr TensorBinding kDq[] = {{CF_BIND_Q, TensorId::q},           {CF_BIND_K, TensorId::k},
-                                 {CF_BIND_V, TensorId::v},           {CF_BIND_GRAD_O, TensorId::grad_o},
-                                 {CF_BIND_GRAD_Q, TensorId::grad_q}, {CF_BIND_LSE, TensorId::lse}};
+constexpr TensorBinding kDq[] = {
+    {CF_BIND_Q, TensorId::q},           {CF_BIND_K, TensorId::k},
+    {CF_BIND_V, TensorId::v},           {CF_BIND_GRAD_O, TensorId::grad_o},
+    {CF_BIND_GRAD_Q, TensorId::grad_q}, {CF_BIND_LSE, TensorId::lse}};
 
 Kernel make_kernel(const char* name, std::span<const std::uint32_t> spirv,
                    std::span<const TensorBinding> tensors) {
@@ -49,10 +50,14 @@ const Kernels& kernels() {
 
 std::span<const TensorBinding> tensor_bindings(KernelId id) {
   switch (id) {
-    case KernelId::forward: return kForward;
-    case KernelId::backward_dot: return kDot;
-    case KernelId::backward_dkv: return kDkv;
-    case KernelId::backward_dq: return kDq;
+    case KernelId::forward:
+      return kForward;
+    case KernelId::backward_dot:
+      return kDot;
+    case KernelId::backward_dkv:
+      return kDkv;
+    case KernelId::backward_dq:
+      return kDq;
   }
   return {};
 }

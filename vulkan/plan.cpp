@@ -11,7 +11,8 @@ namespace {
 
 // Lengths in steps of a factor of two: a tile for each length would be a pipeline for each.
 std::int64_t bucket(std::int64_t length) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(length, 1, 256))));
+  return static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(length, 1, 256))));
 }
 
 TileRequest tile_request(KernelId id, const VulkanPlan& plan) {
@@ -26,7 +27,8 @@ TileRequest tile_request(KernelId id, const VulkanPlan& plan) {
       return {d + d_v, d, d_v, 2, keys, queries, p.product_flops(2 * (p.d + p.d_v))};
     case KernelId::backward_dq:
       return {d + d_v, d, 0, 2, queries, keys, p.product_flops(2 * p.d + p.d_v)};
-    case KernelId::backward_dot: break;
+    case KernelId::backward_dot:
+      break;
   }
   return {};
 }
@@ -37,7 +39,8 @@ std::int64_t tiles(std::int64_t rows, std::uint32_t tile_rows) {
 
 std::string describe(const VulkanPlan& plan, const std::string& why) {
   const Problem& p = plan.problem;
-  std::string text = fmt::format("vulkan {} {}:", plan.staged ? "staged" : "direct", dtype_name(p.dtype));
+  std::string text =
+      fmt::format("vulkan {} {}:", plan.staged ? "staged" : "direct", dtype_name(p.dtype));
   const auto add = [&](KernelId id) {
     const Tile& t = plan.kernel(id).tile;
     text += fmt::format(" {} {} ({} threads, {:.1f} KiB shared),", kKernelNames[std::size_t(id)],
@@ -74,10 +77,14 @@ double flops_per_loop_element(KernelId id, const Problem& p, const Tile& tile) {
   const double rows = tile.tile_rows();
   const auto d = static_cast<double>(p.d), d_v = static_cast<double>(p.d_v);
   switch (id) {
-    case KernelId::forward: return 2 * rows * (d + d_v);
-    case KernelId::backward_dkv: return 4 * rows * (d + d_v);
-    case KernelId::backward_dq: return 2 * rows * (2 * d + d_v);
-    case KernelId::backward_dot: break;
+    case KernelId::forward:
+      return 2 * rows * (d + d_v);
+    case KernelId::backward_dkv:
+      return 4 * rows * (d + d_v);
+    case KernelId::backward_dq:
+      return 2 * rows * (2 * d + d_v);
+    case KernelId::backward_dot:
+      break;
   }
   return 2 * rows * d_v;  // for the whole row
 }
@@ -92,19 +99,19 @@ shared::cf_problem make_block(const Problem& p) {
   return block;
 }
 
-void emit_groups(const VulkanPlan& plan, KernelId id, KernelId block,
-                 const shared::cf_slice& slice, std::int64_t batches, Sink& sink) {
+void emit_groups(const VulkanPlan& plan, KernelId id, KernelId block, const shared::cf_slice& slice,
+                 std::int64_t batches, Sink& sink) {
   const KernelPlan& kernel = plan.kernel(id);
   const bool over_keys = id == KernelId::backward_dkv;
   const std::int64_t rows =
       over_keys ? slice.key_end - slice.key_begin : slice.query_end - slice.query_begin;
   const std::uint32_t tile_rows =
       id == KernelId::backward_dot ? kernel.tile.threads : kernel.tile.tile_rows();
-  const std::int64_t total = batches * slice.heads * (over_keys ? 1 : slice.group_count) *
-                             tiles(rows, tile_rows);
+  const std::int64_t total =
+      batches * slice.heads * (over_keys ? 1 : slice.group_count) * tiles(rows, tile_rows);
   const double affordable = plan.caps.flops_per_dispatch / std::max(kernel.flops_per_group, 1.0);
-  const auto step = static_cast<std::int64_t>(
-      std::clamp(affordable, 1.0, static_cast<double>(plan.caps.groups)));
+  const auto step =
+      static_cast<std::int64_t>(std::clamp(affordable, 1.0, static_cast<double>(plan.caps.groups)));
   for (std::int64_t first = 0; first < total; first += step) {
     ComputeStep compute{id, block, slice, static_cast<std::uint32_t>(std::min(step, total - first)),
                         0};
@@ -131,7 +138,8 @@ Status make_plan(const Problem& problem, const Caps& caps, const std::string& va
     }
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "not " : ", not ", name, status.text());
   }
-  if (reasons.empty()) return unsupported("variant is \"{}\"; vulkan has direct and staged", variant);
+  if (reasons.empty())
+    return unsupported("variant is \"{}\"; vulkan has direct and staged", variant);
   return unsupported("{}", reasons);
 }
 

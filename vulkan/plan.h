@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// plan.h: (problem, caps) -> which variant runs, its tiles, its workspace, its steps. Pure: no device
-// is touched, so limits of devices that are not here are planned for by inventing caps.
+// plan.h: (problem, caps) -> which variant runs, its tiles, its workspace, its steps. Pure: no
+// device is touched, so limits of devices that are not here are planned for by inventing caps.
 //
 //   direct  kernels bind the caller's tensors as they lie
 //   staged  pieces of the tensors are gathered into an arena in the workspace, computed there and
@@ -73,7 +73,7 @@ double flops_per_loop_element(KernelId id, const Problem& problem, const Tile& t
 // The parameter block but for tensors' strides.
 shared::cf_problem make_block(const Problem& problem);
 // Cuts a box's workgroups into dispatches within the device's group count and the watchdog's time.
-void emit_groups(const VulkanPlan& plan, KernelId id, KernelId block,
-                 const shared::cf_slice& slice, std::int64_t batches, Sink& sink);
+void emit_groups(const VulkanPlan& plan, KernelId id, KernelId block, const shared::cf_slice& slice,
+                 std::int64_t batches, Sink& sink);
 
 }  // namespace crossflash::vulkan

@@ -90,14 +90,13 @@ class Recorder : public Sink {
     bound_.reset();
     const Tensor& tensor = step.tensor;
     const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    const Window window = make_window(
-        CF_BIND_TENSOR, step.id ? args_.buffer(*step.id) : workspace_,
-        static_cast<std::uint64_t>(step.first * size), static_cast<std::uint64_t>(step.span * size),
-        alignment());
+    const Window window = make_window(CF_BIND_TENSOR, step.id ? args_.buffer(*step.id) : workspace_,
+                                      static_cast<std::uint64_t>(step.first * size),
+                                      static_cast<std::uint64_t>(step.span * size), alignment());
     // Only the piece that is copied, so that copies which need no barrier do not overlap.
-    const Window piece =
-        make_window(CF_BIND_WORK, workspace_, saved_ + 4 * static_cast<std::uint64_t>(step.arena_first),
-                    4 * static_cast<std::uint64_t>(step.arena_span), alignment());
+    const Window piece = make_window(CF_BIND_WORK, workspace_,
+                                     saved_ + 4 * static_cast<std::uint64_t>(step.arena_first),
+                                     4 * static_cast<std::uint64_t>(step.arena_span), alignment());
     const Pipeline& pipeline = *runner_.copy_[tensor.dtype][step.scatter ? 1 : 0];
     const Binding bindings[] = {piece.binding, window.binding};
     status_ = recording_.bind(pipeline, bindings);
@@ -212,12 +211,14 @@ Status Runner::compile(Pipelines& pipelines) {
   const Problem& p = plan_.problem;
   const auto get = [&](KernelId id) {
     const shared::uint dtype = plan_.staged ? shared::CF_F32 : static_cast<shared::uint>(p.dtype);
-    return pipelines.get(attention_kernel(id, plan_.staged), plan_.kernel(id).tile.constants(dtype, p.score.features),
+    return pipelines.get(attention_kernel(id, plan_.staged),
+                         plan_.kernel(id).tile.constants(dtype, p.score.features),
                          &attention_[static_cast<std::size_t>(id)]);
   };
   if (p.forward) CROSSFLASH_TRY(get(KernelId::forward));
   if (p.backward)
-    for (const KernelId id : {KernelId::backward_dot, KernelId::backward_dkv, KernelId::backward_dq})
+    for (const KernelId id :
+         {KernelId::backward_dot, KernelId::backward_dkv, KernelId::backward_dq})
       CROSSFLASH_TRY(get(id));
   if (!plan_.staged) return {};
   for (const crossflash_dtype dtype : {CROSSFLASH_F32, p.dtype})  // lse is f32 always
@@ -229,8 +230,8 @@ Status Runner::compile(Pipelines& pipelines) {
 }
 
 Status Runner::upload_blocks(Transfer& transfer) {
-  const VkDeviceSize alignment =
-      std::max<VkDeviceSize>(context_.physical().properties.limits.minUniformBufferOffsetAlignment, 16);
+  const VkDeviceSize alignment = std::max<VkDeviceSize>(
+      context_.physical().properties.limits.minUniformBufferOffsetAlignment, 16);
   block_pitch_ = (sizeof(shared::cf_problem) + alignment - 1) / alignment * alignment;
   CROSSFLASH_TRY(
       Buffer::create(context_, block_pitch_ * kKernelCount, Buffer::Kind::uniform, &blocks_));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // runner.h: a VulkanPlan made runnable: its pipelines compiled, its parameter blocks uploaded, its
-// recordings sized. Invariant: a run allocates nothing and waits for nothing once a recording is free.
+// recordings sized. Invariant: a run allocates nothing and waits for nothing once a recording is
+// free.
 #pragma once
 
 #include <memory>

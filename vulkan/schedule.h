@@ -14,7 +14,8 @@ namespace crossflash::vulkan {
 
 enum class KernelId { forward, backward_dot, backward_dkv, backward_dq };
 constexpr std::size_t kKernelCount = 4;
-constexpr std::array<const char*, kKernelCount> kKernelNames = {"forward", "row dot", "dK/dV", "dQ"};
+constexpr std::array<const char*, kKernelCount> kKernelNames = {"forward", "row dot", "dK/dV",
+                                                                "dQ"};
 
 // Moves a window of a tensor to the arena, or back. It spans no more than a binding can.
 struct CopyStep {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// staged.cpp: the variant that works in an arena. A box of the problem (batches, key heads, one query
-// head of each group, queries, keys) is gathered into one f32 buffer that fits a storage binding,
-// computed there, and its results are scattered back. The kernel's loop over keys or queries
-// becomes a loop over boxes, the state carrying the accumulators. What dQ leaves for dK/dV is
-// scattered to and gathered from the workspace before the arena.
+// staged.cpp: the variant that works in an arena. A box of the problem (batches, key heads, one
+// query head of each group, queries, keys) is gathered into one f32 buffer that fits a storage
+// binding, computed there, and its results are scattered back. The kernel's loop over keys or
+// queries becomes a loop over boxes, the state carrying the accumulators. What dQ leaves for dK/dV
+// is scattered to and gathered from the workspace before the arena.
 //
 //   arena: for each tensor of the kernel [batches][heads][rows][width]
 #include <algorithm>
@@ -140,7 +140,8 @@ Status plan_kernel(KernelId id, VulkanPlan* plan, std::uint64_t* bytes) {
   std::int64_t& loop = owns_keys ? kernel.box.queries : kernel.box.keys;
   const double limit = plan->caps.flops_per_dispatch / per_element;
   if (static_cast<double>(loop) > limit)
-    loop = std::min(loop, std::max<std::int64_t>(round_down(static_cast<std::int64_t>(limit), 8), 8));
+    loop =
+        std::min(loop, std::max<std::int64_t>(round_down(static_cast<std::int64_t>(limit), 8), 8));
   kernel.flops_per_group = per_element * static_cast<double>(loop);
   kernel.block = make_block(p);
   kernel.block.head_step = 1;
@@ -283,14 +284,12 @@ class Stager {
   }
 
   void move(TensorId id, bool scatter) {
-    const bool key_side = id == TensorId::k || id == TensorId::v || id == TensorId::grad_k ||
-                          id == TensorId::grad_v;
+    const bool key_side =
+        id == TensorId::k || id == TensorId::v || id == TensorId::grad_k || id == TensorId::grad_v;
     move(problem_.tensor(id), id, key_side, kernel_.arena[static_cast<std::size_t>(id)], scatter);
   }
 
-  void move_saved_rows(bool scatter) {
-    move(plan_.saved_rows, {}, false, kernel_.mend, scatter);
-  }
+  void move_saved_rows(bool scatter) { move(plan_.saved_rows, {}, false, kernel_.mend, scatter); }
 
   // Moves this box's part of a tensor, in windows that a binding covers.
   void move(const Tensor& t, std::optional<TensorId> id, bool key_side, std::uint32_t arena,
@@ -350,10 +349,22 @@ class Stager {
     step.span = span;
     step.arena_first = w.arena_first;
     step.arena_span = arena_span;
-    step.copy = {u(w.count[0]), u(w.count[1]), u(w.count[2]), u(t.width),
-                 stride(0),     stride(1),     stride(2),     0,
-                 u(w.arena[0]), u(w.arena[1]), u(w.arena[2]), 0,
-                 0,             0,             0,             0};
+    step.copy = {u(w.count[0]),
+                 u(w.count[1]),
+                 u(w.count[2]),
+                 u(t.width),
+                 stride(0),
+                 stride(1),
+                 stride(2),
+                 0,
+                 u(w.arena[0]),
+                 u(w.arena[1]),
+                 u(w.arena[2]),
+                 0,
+                 0,
+                 0,
+                 0,
+                 0};
     step.elements = static_cast<std::uint64_t>(w.count[0] * w.count[1] * w.count[2] * t.width);
     sink_.copy(step);
   }
@@ -381,7 +392,8 @@ Status plan_staged(VulkanPlan* plan) {
   if (p.backward) {
     CROSSFLASH_TRY(choose_kernel_tile(KernelId::backward_dot, plan));
     KernelPlan& dot = plan->kernel(KernelId::backward_dot);
-    dot.flops_per_group = flops_per_loop_element(KernelId::backward_dot, p, dot.tile) * dot.tile.threads;
+    dot.flops_per_group =
+        flops_per_loop_element(KernelId::backward_dot, p, dot.tile) * dot.tile.threads;
     for (const KernelId id : {KernelId::backward_dkv, KernelId::backward_dq})
       CROSSFLASH_TRY(plan_kernel(id, plan, &plan->backward_workspace));
     plan->saved_rows = p.tensor(TensorId::lse);

@@ -25,7 +25,7 @@ constexpr Costs kGpu = {4, 8, 64, 24, 32, 16};
 // A driver on a CPU: a load is a loop over lanes, a barrier switches between invocations, and what
 // does not fit the registers lies in the nearest cache. But the code of a large tile takes a second
 // to compile there, which only long runs are worth.
-constexpr Costs kSoftware = {64, 48, 400, 40, 64, 32};
+constexpr Costs kSoftware = {64, 48, 200, 40, 128, 64};
 constexpr double kLongRun = 2e9;
 
 std::uint32_t divide_up(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
@@ -45,8 +45,8 @@ double cost(const Costs& k, const TileRequest& r, const Tile& t) {
   const double per_score =
       padded_depth * (1 + k.shared_load * (1.0 / t.rows + 1.0 / t.cols) / 4 +
                       k.stage * (1.0 / t.tile_rows() + 1.0 / t.tile_cols())) +
-      accumulate_cost(k, t, r.width_a, t.width_a) + accumulate_cost(k, t, r.width_b, t.width_b) + k.score +
-      k.shared_load * t.thread_cols / t.cols + k.barrier * barriers / (t.rows * t.cols);
+      accumulate_cost(k, t, r.width_a, t.width_a) + accumulate_cost(k, t, r.width_b, t.width_b) +
+      k.score + k.shared_load * t.thread_cols / t.cols + k.barrier * barriers / (t.rows * t.cols);
   const auto waste = [](std::int64_t length, std::uint32_t tile) {
     if (length <= 0) return 1.0;
     return static_cast<double>((length + tile - 1) / tile * tile) / static_cast<double>(length);

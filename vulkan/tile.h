@@ -35,8 +35,8 @@ struct TileRequest {
   std::uint32_t product_widths = 0;  // head sizes of all products of a tile, summed
   std::uint32_t width_a = 0;         // head sizes of the accumulators; b may be 0
   std::uint32_t width_b = 0;
-  std::uint32_t products = 1;    // score-sized register arrays
-  std::int64_t row_length = 0;   // rows and columns the tiles must cover
+  std::uint32_t products = 1;   // score-sized register arrays
+  std::int64_t row_length = 0;  // rows and columns the tiles must cover
   std::int64_t col_length = 0;
   double flops = 0;  // of a run: whether long code pays for its compilation
 };

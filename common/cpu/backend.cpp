@@ -35,6 +35,7 @@ DeviceInfo describe_processor() {
   DeviceInfo info;
   info.backend = "cpu";
   info.usable = true;
+  info.software = true;
   info.name = processor_name();
   info.driver = fmt::format("{} threads, {}", hardware_threads(), cpu::instruction_set());
   return info;

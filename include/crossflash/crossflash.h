@@ -59,12 +59,12 @@ CROSSFLASH_API const char* crossflash_status_name(crossflash_status status);
 typedef struct crossflash_device crossflash_device;
 
 typedef struct crossflash_device_info {
-  size_t struct_size;  /* set to sizeof(crossflash_device_info) by the caller */
-  char backend[16];    /* "hip", "vulkan", "cpu" */
-  int32_t index;       /* within the backend, from 0 */
-  int32_t usable;      /* 0: `reason` says why not */
-  char name[128];      /* the device's own name */
-  char driver[128];    /* driver name and version */
+  size_t struct_size; /* set to sizeof(crossflash_device_info) by the caller */
+  char backend[16];   /* "hip", "vulkan", "cpu" */
+  int32_t index;      /* within the backend, from 0 */
+  int32_t usable;     /* 0: `reason` says why not */
+  char name[128];     /* the device's own name */
+  char driver[128];   /* driver name and version */
   char reason[256];
 } crossflash_device_info;
 
@@ -75,7 +75,8 @@ CROSSFLASH_API crossflash_status crossflash_list_devices(crossflash_device_info*
 
 typedef struct crossflash_device_options {
   size_t struct_size;
-  /* "cpu", "vulkan", "hip:1"; NULL: CROSSFLASH_BACKEND if set, else the best there is. */
+  /* "cpu", "vulkan", "hip:1"; NULL: CROSSFLASH_BACKEND if set, else the first real GPU, else the
+   * cpu backend. */
   const char* backend;
   /* Kernel variant to insist on, as named by crossflash_device_variant; NULL: CROSSFLASH_VARIANT if
    * set, else the first of the backend's variants that can do the problem. */
@@ -108,8 +109,8 @@ CROSSFLASH_API crossflash_status crossflash_device_cache_load(crossflash_device*
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* A place in device memory: `handle` is a host pointer (cpu), a VkBuffer (vulkan) or a device pointer
- * (hip), `offset` counts bytes from its start and is a multiple of the element size. */
+/* A place in device memory: `handle` is a host pointer (cpu), a VkBuffer (vulkan) or a device
+ * pointer (hip), `offset` counts bytes from its start and is a multiple of the element size. */
 typedef struct crossflash_buffer {
   void* handle;
   uint64_t offset;
@@ -141,8 +142,8 @@ typedef enum crossflash_causal {
 } crossflash_causal;
 
 enum { /* bits of crossflash_problem.passes */
-  CROSSFLASH_FORWARD = 1,
-  CROSSFLASH_BACKWARD = 2,
+       CROSSFLASH_FORWARD = 1,
+       CROSSFLASH_BACKWARD = 2,
 };
 
 /* Distances in elements between neighbours along each axis. `dim` must be 1. All four zero:
@@ -153,21 +154,21 @@ typedef struct crossflash_strides {
 } crossflash_strides;
 
 typedef struct crossflash_problem {
-  size_t struct_size; /* set by crossflash_problem_init */
-  uint32_t passes;    /* CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD */
+  size_t struct_size;     /* set by crossflash_problem_init */
+  uint32_t passes;        /* CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD */
   crossflash_dtype dtype; /* of q, k, v, o, grad_o, grad_q, grad_k, grad_v; sums are f32 always */
-  int64_t batch;      /* 0 is allowed and does nothing */
-  int64_t seq_q, seq_k; /* 0 is allowed */
-  int64_t heads_q, heads_kv; /* heads_q a multiple of heads_kv; query head h uses h / ratio */
-  int64_t d, d_v;     /* head sizes of q, k and of v, o: 1 to 512 */
-  crossflash_strides q, k, v, o;                     /* grad_* are read only for backward */
+  int64_t batch;          /* 0 is allowed and does nothing */
+  int64_t seq_q, seq_k;   /* 0 is allowed */
+  int64_t heads_q, heads_kv;     /* heads_q a multiple of heads_kv; query head h uses h / ratio */
+  int64_t d, d_v;                /* head sizes of q, k and of v, o: 1 to 512 */
+  crossflash_strides q, k, v, o; /* grad_* are read only for backward */
   crossflash_strides grad_o, grad_q, grad_k, grad_v;
-  float scale;        /* NAN: 1/sqrt(d) */
+  float scale; /* NAN: 1/sqrt(d) */
   crossflash_causal causal;
   /* Query i sees keys i + offset - window_left .. i + offset + window_right, both inclusive; -1 is
    * open. offset is 0 for a top-left causal mask, else seq_k - seq_q. */
   int64_t window_left, window_right;
-  float dropout;      /* probability of dropping an element, in [0, 1), kept to 1/65536 */
+  float dropout; /* probability of dropping an element, in [0, 1), kept to 1/65536 */
 
   /* Not supported yet: a value other than 0 is refused by name. */
   float softcap;
@@ -201,8 +202,8 @@ CROSSFLASH_API const char* crossflash_plan_describe(const crossflash_plan* plan)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Buffers of both passes. lse is f32 [batch, heads_q, seq_q], contiguous: written by forward, read by
- * backward. Forward writes o and lse; backward reads q, k, v, o, lse, grad_o and writes every
+/* Buffers of both passes. lse is f32 [batch, heads_q, seq_q], contiguous: written by forward, read
+ * by backward. Forward writes o and lse; backward reads q, k, v, o, lse, grad_o and writes every
  * element of grad_q, grad_k, grad_v. A buffer whose tensor has no element may be {NULL, 0}. */
 typedef struct crossflash_args {
   size_t struct_size; /* sizeof(crossflash_args) */
@@ -213,12 +214,13 @@ typedef struct crossflash_args {
   /* Dropout's random state: the same values in forward and backward. offset < 2^32. */
   uint64_t seed, offset;
   /* hip: a hipStream_t (cudaStream_t) of the device, where the run is enqueued instead of on the
-   * device's own queue (the null stream itself has the name hipStreamLegacy here); it may be capturing
-   * a graph. Every other backend refuses one that is not NULL. */
+   * device's own queue (the null stream itself has the name hipStreamLegacy here); it may be
+   * capturing a graph. Every other backend refuses one that is not NULL. */
   void* stream;
 } crossflash_args;
 
-/* Enqueue on args' stream or else the device's own queue, in order, and return (the cpu backend returns when done). */
+/* Enqueue on args' stream or else the device's own queue, in order, and return (the cpu backend
+ * returns when done). */
 CROSSFLASH_API crossflash_status crossflash_forward(crossflash_plan* plan,
                                                     const crossflash_args* args);
 CROSSFLASH_API crossflash_status crossflash_backward(crossflash_plan* plan,

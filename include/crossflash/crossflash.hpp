@@ -83,7 +83,8 @@ class Device {
 
   std::vector<std::string> variants() const {
     std::vector<std::string> names;
-    while (const char* name = crossflash_device_variant(get(), names.size())) names.emplace_back(name);
+    while (const char* name = crossflash_device_variant(get(), names.size()))
+      names.emplace_back(name);
     return names;
   }
 
@@ -120,7 +121,8 @@ class Buffer {
     upload(data);
   }
   template <typename T>
-  Buffer(const Device& device, const std::vector<T>& data) : Buffer(device, std::span<const T>(data)) {}
+  Buffer(const Device& device, const std::vector<T>& data)
+      : Buffer(device, std::span<const T>(data)) {}
   Buffer(Buffer&& other) noexcept
       : device_(std::exchange(other.device_, nullptr)),
         buffer_(std::exchange(other.buffer_, {})),
@@ -167,7 +169,9 @@ class Plan {
 
   crossflash_plan* get() const { return plan_.get(); }
   std::string describe() const { return crossflash_plan_describe(get()); }
-  std::uint64_t workspace(std::uint32_t pass) const { return crossflash_plan_workspace(get(), pass); }
+  std::uint64_t workspace(std::uint32_t pass) const {
+    return crossflash_plan_workspace(get(), pass);
+  }
   void forward(const crossflash_args& args) const { check(crossflash_forward(get(), &args)); }
   void backward(const crossflash_args& args) const { check(crossflash_backward(get(), &args)); }
 

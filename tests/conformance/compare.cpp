@@ -25,8 +25,8 @@ double distance(double a, double b) { return a == b ? 0 : std::abs(a - b); }
 
 }  // namespace
 
-double rounding_floor(crossflash_dtype dtype, double largest) {
-  const double f32 = 4 * std::ldexp(largest, -23) + 0x1p-126;
+double rounding_floor(crossflash_dtype dtype, double largest, double gain) {
+  const double f32 = 4 * std::ldexp(largest, -23) + gain * 0x1p-126;
   switch (dtype) {
     case CROSSFLASH_F16:
       return half_ulp(largest, 10, -14) + f32;
@@ -38,7 +38,7 @@ double rounding_floor(crossflash_dtype dtype, double largest) {
 }
 
 Judgement judge_tensor(TensorId id, const Tensor& tensor, std::span<const float> out,
-                       std::span<const double> exact, std::span<const double> plain) {
+                       std::span<const double> exact, std::span<const double> plain, double gain) {
   Judgement j;
   j.report.name = kTensorNames[static_cast<std::size_t>(id)];
   if (out.size() != exact.size() || plain.size() != exact.size()) {
@@ -55,7 +55,7 @@ Judgement judge_tensor(TensorId id, const Tensor& tensor, std::span<const float>
       j.report.plain_error = std::max(j.report.plain_error, plain_error);
   }
   const double factor = id >= TensorId::grad_o ? kFactorGradient : kFactorForward;
-  j.report.tolerance = factor * j.report.plain_error + rounding_floor(tensor.dtype, largest);
+  j.report.tolerance = factor * j.report.plain_error + rounding_floor(tensor.dtype, largest, gain);
 
   std::size_t wrong = 0, first = 0;
   for (std::size_t n = 0; n < exact.size(); ++n) {

@@ -16,15 +16,17 @@ namespace crossflash::conformance {
 // (half a unit in the last place of the largest value), after f32 arithmetic that in the best of
 // kernels rounds the scale, the change of base to exp2 and back, the weight, the normalisation and
 // their sums: four units in the last place of f32; and that may flush subnormal f32 to zero, as
-// Vulkan allows: 2^-126.
-double rounding_floor(crossflash_dtype dtype, double largest);
+// Vulkan allows: 2^-126 in each of the terms that the result adds up, whose weights sum to `gain`.
+double rounding_floor(crossflash_dtype dtype, double largest, double gain);
 
 struct Judgement {
   TensorReport report;
   std::string failure;  // empty: passed
 };
 
+// `gain` as in rounding_floor.
 Judgement judge_tensor(TensorId id, const Tensor& tensor, std::span<const float> out,
-                       std::span<const double> exact, std::span<const double> plain);
+                       std::span<const double> exact, std::span<const double> plain,
+                       double gain = 1);
 
 }  // namespace crossflash::conformance

@@ -6,6 +6,7 @@
 // are cut into dispatches that hand (dK, dV) on through the state.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/io.glsl"
+#include "lib/dot.glsl"
 #include "lib/tile.glsl"
 #include "lib/item.glsl"
 #include "lib/gradient.glsl"
@@ -61,6 +62,8 @@ void main() {
       PRODUCT(ds, load4_v, v0, problem.v.seq, 0, rows, load4_grad_o, grad_o0, problem.grad_o.seq, 0,
               columns, problem.v.width)  // dP^T = V dO^T
 
+      const bool full = columns == int(BC) && rows == int(BR) &&
+                        cf_tile_full(problem.visibility, i0, i0 + columns, j0, j0 + rows);
       [[unroll]] for (uint c = 0; c < COLS; ++c) {
         const uint column = first_col() + c;
         const int i = i0 + int(column);
@@ -72,7 +75,8 @@ void main() {
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
           const uint n = r * COLS + c;
           const int j = j0 + int(first_row() + r);
-          const bool seen = inside && j < slice.key_end && cf_visible(problem.visibility, i, j);
+          const bool seen =
+              full || (inside && j < slice.key_end && cf_visible(problem.visibility, i, j));
           const float p =
               seen ? cf_probability(cf_score_value(problem.score, s[n]), lse) * mend : 0.0;
           const float z = dropout_factor(block, uint(j));

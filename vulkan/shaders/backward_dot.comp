@@ -4,6 +4,7 @@
 // sum_j dP_ij P_ij). One query row for each invocation; D lies like LSE, in the work binding.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/io.glsl"
+#include "lib/dot.glsl"
 #include "lib/item.glsl"
 
 CF_READS(o, CF_BIND_O)
@@ -20,9 +21,7 @@ void main() {
   float dot = 0.0;
   for (uint x = 0; x < problem.o.width; x += 4) {
     const uint count = problem.o.width - x;
-    const vec4 a = load4_o(o0 + x, count);
-    const vec4 b = load4_grad_o(grad_o0 + x, count);
-    dot = fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, dot))));
+    dot += dot4(load4_o(o0 + x, count), load4_grad_o(grad_o0 + x, count));
   }
   work[query_element(problem.lse, slice.base_delta, w, w.member, row)] = dot;
 }

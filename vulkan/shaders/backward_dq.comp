@@ -6,6 +6,7 @@
 // into dispatches that hand dQ and the sums of P on through the state.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/io.glsl"
+#include "lib/dot.glsl"
 #include "lib/tile.glsl"
 #include "lib/item.glsl"
 #include "lib/gradient.glsl"
@@ -67,6 +68,8 @@ void main() {
     PRODUCT(ds, load4_grad_o, grad_o0, problem.grad_o.seq, 0, rows, load4_v, v0, problem.v.seq, from,
             to, problem.v.width)  // dP = dO V^T
 
+    const bool full = from <= 0 && to >= int(BC) &&
+                      cf_tile_full(problem.visibility, i0, i0 + rows, j0, j0 + int(BC));
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
       const int i = i0 + int(first_row() + r);
       const uvec4 block = dropout_block(bh, uint(i), uint(j0) + first_col());
@@ -74,7 +77,8 @@ void main() {
       [[unroll]] for (uint c = 0; c < COLS; ++c) {
         const uint n = r * COLS + c;
         const int j = j0 + int(first_col() + c);
-        const bool seen = j >= key_begin && j < key_end && cf_visible(problem.visibility, i, j);
+        const bool seen =
+            full || (j >= key_begin && j < key_end && cf_visible(problem.visibility, i, j));
         const float p = seen ? cf_probability(cf_score_value(problem.score, s[n]), lse[r]) : 0.0;
         ds[n] = raw_gradient(s[n], p, dropout_factor(block, uint(j)), ds[n], D[r]);
         tile_sum += p;

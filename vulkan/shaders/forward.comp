@@ -5,6 +5,7 @@
 // registers. Long key loops are cut into dispatches that hand (o, m, l) on through the state.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/io.glsl"
+#include "lib/dot.glsl"
 #include "lib/tile.glsl"
 #include "lib/item.glsl"
 #include "../../common/shared/dropout.h"

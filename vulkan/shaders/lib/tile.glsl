@@ -72,10 +72,7 @@ void multiply_panels(inout float result[SCORES]) {
     [[unroll]] for (uint c = 0; c < COLS; ++c) b[c] = panel[b_row + c * THREAD_COLS * DEPTH_PITCH + k];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
       const vec4 a = panel[a_row + r * ROW_THREADS * DEPTH_PITCH + k];
-      [[unroll]] for (uint c = 0; c < COLS; ++c) {
-        const float xy = fma(a.y, b[c].y, fma(a.x, b[c].x, result[r * COLS + c]));
-        result[r * COLS + c] = fma(a.w, b[c].w, fma(a.z, b[c].z, xy));
-      }
+      [[unroll]] for (uint c = 0; c < COLS; ++c) result[r * COLS + c] += dot4(a, b[c]);
     }
   }
 }
