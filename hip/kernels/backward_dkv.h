@@ -39,7 +39,7 @@ struct GradKeyConfig {
       kTileBytes + kStages * kStatisticsBytes <= Arch::kSharedBytes;
   static constexpr int kSharedBytes = kTileBytes + (kShareStatistics ? kStages * kStatisticsBytes : 0);
   static_assert(kRowBlocks * 16 * kTile.waves == kRows * kSide);
-  static_assert(kWaveColumns % 16 == 0 && kHead % (16 * kSide) == 0);
+  static_assert(kWaveColumns % 16 == 0 && kHead / kSide % (KeyTile::kPeriod * KeyTile::kChunk) == 0);
   static_assert(kSharedBytes <= Arch::kSharedBytes);
 };
 
@@ -176,14 +176,14 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       ds.for_each([&](int r, int c, int v, float& x) { differentiate(r, c, v, x, 1.0f); });
     }
     if constexpr (!C::kExchange) {
-      add_weighted(dv, s, grad_o_tile, 0, wave_depth, lane);  // dV += (P z)^T dO
-      add_weighted(dk, ds, q_tile, 0, wave_depth, lane);      // dK += dS^T Q
+      add_weighted(dv, s, grad_o_tile.from_column(wave_depth), 0, 0, lane);  // dV += (P z)^T dO
+      add_weighted(dk, ds, q_tile.from_column(wave_depth), 0, 0, lane);      // dK += dS^T Q
     } else {
       store_fragment(s, p_tile, wave_row, wave_column, lane);
       store_fragment(ds, ds_tile, wave_row, wave_column, lane);
       __syncthreads();
-      add_product_across(dv, p_tile, wave_row, grad_o_tile, wave_depth, lane);
-      add_product_across(dk, ds_tile, wave_row, q_tile, wave_depth, lane);
+      add_product_across(dv, p_tile, wave_row, grad_o_tile.from_column(wave_depth), 0, lane);
+      add_product_across(dk, ds_tile, wave_row, q_tile.from_column(wave_depth), 0, lane);
     }
     if constexpr (C::kStages == 1) {
       __syncthreads();

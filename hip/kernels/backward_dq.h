@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const auto k = head_rows<T>(a.k, item.batch, item.head_kv, a.d);
   const auto v = head_rows<T>(a.v, item.batch, item.head_kv, a.d_v);
   const int own_lane = static_cast<int>(threadIdx.x) % Mma::kWave;
-  const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
+  const int own_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const int key_begin = shared::cf_keys_begin(a.visibility, i0) / C::kColumns * C::kColumns;
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const float* delta = head_values(a.delta, item.batch, item.head);
   RowValues<Mma, C::kRowBlocks> base, D, sum;  // sum: this lane's share of the row sums of P
   base.for_each([&](int r, int slot, float& x) {
-    const int i = i0 + wave_row + slot_row<Mma>(r, slot, own_lane);
+    const int i = i0 + own_row + slot_row<Mma>(r, slot, own_lane);
     x = backward_base(i < a.seq_q ? lse[i * a.lse.seq] : shared::cf_neg_inf());
     D.x[r][slot] = i < a.seq_q ? delta[i * a.delta.seq] : 0.0f;
   });
@@ -75,7 +75,9 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   int stage = 0;
 #pragma unroll 1
   for (int j0 = key_begin; j0 < key_end; j0 += C::kColumns, stage = (stage + 1) % C::kStages) {
-    const int lane = fresh(own_lane);
+    const int thread = fresh(static_cast<int>(threadIdx.x));
+    const int lane = thread % Mma::kWave;
+    const int wave_row = thread / Mma::kWave * C::kRowBlocks * 16;
     copy_wait<0>();
     __syncthreads();  // K and V are there, and the tiles before no longer in use
     const auto k_tile = k_ring.at(stage);
@@ -122,13 +124,13 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   float* mend = head_values(a.mend, item.batch, item.head);
   const float last = gradient_unit<C::kGeneral>(a.score);
   sum.for_each([&](int r, int slot, float& x) {
-    const int i = i0 + wave_row + slot_row<Mma>(r, slot, own_lane);
+    const int i = i0 + own_row + slot_row<Mma>(r, slot, own_lane);
     const float row_lse = i < a.seq_q ? lse[i * a.lse.seq] : shared::cf_neg_inf();
     x = shared::cf_mend_row(Mma::row_sum(x), row_lse);
     if (i < a.seq_q && Mma::column(own_lane, 0) == 0) mend[i * a.mend.seq] = x;
   });
   dq.for_each([&](int r, int, int v_, float& x) { x *= sum.x[r][Mma::slot(v_)] * last; });
-  store_sum(dq, q_tile, wave_row, 0, own_lane);
+  store_sum(dq, q_tile, own_row, 0, own_lane);
   __syncthreads();
   copy_out<C::kThreads>(q_tile, head_rows<T>(a.grad_q, item.batch, item.head, a.d), i0, a.seq_q);
 }

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const auto k = head_rows<T>(a.k, item.batch, item.head_kv, a.d);
   const auto v = head_rows<T>(a.v, item.batch, item.head_kv, a.d_v);
   const int own_lane = static_cast<int>(threadIdx.x) % Mma::kWave;
-  const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
+  const int own_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const int key_begin = shared::cf_keys_begin(a.visibility, i0) / C::kColumns * C::kColumns;
@@ -129,7 +129,9 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   OnlineSoftmax<C> state;
 #pragma unroll 1
   for (int j0 = key_begin; j0 < key_end; j0 += C::kColumns) {
-    const int lane = fresh(own_lane);
+    const int thread = fresh(static_cast<int>(threadIdx.x));
+    const int lane = thread % Mma::kWave;
+    const int wave_row = thread / Mma::kWave * C::kRowBlocks * 16;
     copy_wait<0>();
     __syncthreads();  // K is there, and V's tile no longer in use
     copy_in<C::kThreads>(v_tile, v, j0, seq_k);
@@ -159,10 +161,10 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   state.finish(unit);
   float* lse = head_values(a.lse, item.batch, item.head);
   state.m.for_each([&](int r, int slot, float& x) {
-    const int i = i0 + wave_row + slot_row<Mma>(r, slot, own_lane);
+    const int i = i0 + own_row + slot_row<Mma>(r, slot, own_lane);
     if (i < a.seq_q && Mma::column(own_lane, 0) == 0) lse[i * a.lse.seq] = x;
   });
-  store_sum(state.o, q_tile, wave_row, 0, own_lane);
+  store_sum(state.o, q_tile, own_row, 0, own_lane);
   __syncthreads();
   copy_out<C::kThreads>(q_tile, head_rows<T>(a.o, item.batch, item.head, a.d_v), i0, a.seq_q);
 }

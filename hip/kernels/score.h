@@ -46,28 +46,32 @@ template <class F, class P>
 CF_DEVICE void mask_scores(F& s, const P& place, const shared::cf_visibility& visibility,
                            int seq_q) {
   using Mma = typename F::Mma;
-  RowValues<Mma, F::kRowBlocks, int> begin, length;
-  begin.for_each([&](int r, int slot, int& at) {
-    const int row = slot_row<Mma>(r, slot, place.lane);
-    int end;
-    if constexpr (P::kRowsAreQueries) {
-      at = shared::cf_keys_begin(visibility, place.query + row) - place.key;
-      end = shared::cf_keys_end(visibility, place.query + row + 1) - place.key;
-    } else {
-      const int j = place.key + row;
-      at = shared::cf_queries_begin(visibility, j, seq_q) - place.query;
-      end = j < visibility.seq_k
-                ? shared::cf_queries_end(visibility, j + 1, seq_q) - place.query
-                : at;
+#pragma unroll
+  for (int r = 0; r < F::kRowBlocks; ++r) {
+    int begin[Mma::kSlots], length[Mma::kSlots];
+#pragma unroll
+    for (int slot = 0; slot < Mma::kSlots; ++slot) {
+      const int row = slot_row<Mma>(r, slot, place.lane);
+      int end;
+      if constexpr (P::kRowsAreQueries) {
+        begin[slot] = shared::cf_keys_begin(visibility, place.query + row) - place.key;
+        end = shared::cf_keys_end(visibility, place.query + row + 1) - place.key;
+      } else {
+        const int j = place.key + row;
+        begin[slot] = shared::cf_queries_begin(visibility, j, seq_q) - place.query;
+        end = j < visibility.seq_k
+                  ? shared::cf_queries_end(visibility, j + 1, seq_q) - place.query
+                  : begin[slot];
+      }
+      length[slot] = end > begin[slot] ? end - begin[slot] : 0;
     }
-    length.x[r][slot] = end > at ? end - at : 0;
-  });
-  s.for_each([&](int r, int c, int v, float& x) {
-    const int column = 16 * c + Mma::column(place.lane, v) - begin.x[r][Mma::slot(v)];
-    const auto inside = static_cast<unsigned>(column) <
-                        static_cast<unsigned>(length.x[r][Mma::slot(v)]);
-    x = inside ? x : shared::cf_neg_inf();
-  });
+    s.for_each_in(r, [&](int c, int v, float& x) {
+      const int column = 16 * c + Mma::column(place.lane, v) - begin[Mma::slot(v)];
+      const bool inside =
+          static_cast<unsigned>(column) < static_cast<unsigned>(length[Mma::slot(v)]);
+      x = inside ? x : shared::cf_neg_inf();
+    });
+  }
 }
 
 // use(row block, column block, value index, value, z) with dropout's factor z of each element, 0 or

@@ -53,6 +53,12 @@ struct SharedTile {
     const int place = (quad / 2) ^ swizzle(row) ^ swizzle(n);
     return data + ((row0 + n + row) * kChunks + column0 / 8 + place) * kChunk + quad % 2 * 4;
   }
+  // The tile without its first columns, a multiple of what the swizzle permutes together.
+  CF_DEVICE SharedTile from_column(int column) const {
+    SharedTile tile;
+    tile.data = data + column;
+    return tile;
+  }
   CF_DEVICE T* at(int row, int column) const {
     return chunk(row, column / kChunk) + column % kChunk;
   }
