@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// amd_vector.h: the tiles of AMD's vector units (f32, and every type without matrix units), as far as
-// 64 KiB of LDS reach. Rows of a wave of 32 that holds dK and dV of head size 256 are its registers.
+// amd_vector.h: the tiles of AMD's vector units (f32, and every type without matrix units), as far
+// as 64 KiB of LDS reach. Rows of a wave of 32 that holds dK and dV of head size 256 are its
+// registers.
 #pragma once
 
 #include "hip/arch/tile_shape.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cdna.h: what gfx90a, gfx942 and gfx950 share: MFMA, waves of 64, 512 registers a lane with one wave
-// on each of the four SIMDs of a compute unit, which the tiles count on.
+// cdna.h: what gfx90a, gfx942 and gfx950 share: MFMA, waves of 64, 512 registers a lane with one
+// wave on each of the four SIMDs of a compute unit, which the tiles count on.
 #pragma once
 
 #include <type_traits>

@@ -37,9 +37,11 @@ struct GradKeyConfig {
   // Statistics of the queries are kept in shared memory unless the tiles fill it.
   static constexpr bool kShareStatistics =
       kTileBytes + kStages * kStatisticsBytes <= Arch::kSharedBytes;
-  static constexpr int kSharedBytes = kTileBytes + (kShareStatistics ? kStages * kStatisticsBytes : 0);
+  static constexpr int kSharedBytes =
+      kTileBytes + (kShareStatistics ? kStages * kStatisticsBytes : 0);
   static_assert(kRowBlocks * 16 * kTile.waves == kRows * kSide);
-  static_assert(kWaveColumns % 16 == 0 && kHead / kSide % (KeyTile::kPeriod * KeyTile::kChunk) == 0);
+  static_assert(kWaveColumns % 16 == 0 &&
+                kHead / kSide % (KeyTile::kPeriod * KeyTile::kChunk) == 0);
   static_assert(kSharedBytes <= Arch::kSharedBytes);
 };
 
@@ -96,6 +98,22 @@ struct QueryWalk {
   }
 };
 
+// Where a wave stands in the grid: the lane, and the corner of its part of the tile.
+template <class C>
+struct WavePlace {
+  int lane;
+  int row;
+  int column;  // of S and dP
+  int depth;   // of dK and dV
+
+  explicit CF_DEVICE WavePlace(int thread) : lane(thread % C::Mma::kWave) {
+    const int wave = thread / C::Mma::kWave;
+    row = wave / C::kSide * C::kRowBlocks * 16;
+    column = C::kExchange ? wave % C::kSide * C::kWaveColumns : 0;
+    depth = wave % C::kSide * (C::kHead / C::kSide);
+  }
+};
+
 template <class C>
 __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     grad_kv_kernel(const KernelArguments a) {
@@ -103,9 +121,9 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   using T = typename C::T;
   extern __shared__ __align__(128) char shared_memory[];
   SharedSpace space{shared_memory};
-  const auto k_tile = space.take<typename C::KeyTile>();  // (rows, D), in the end dK
-  const auto v_tile = space.take<typename C::KeyTile>();  // (rows, D), in the end dV
-  const SharedRing<typename C::QueryTile, C::kStages> q_ring{space};       // (columns, D)
+  const auto k_tile = space.take<typename C::KeyTile>();              // (rows, D), in the end dK
+  const auto v_tile = space.take<typename C::KeyTile>();              // (rows, D), in the end dV
+  const SharedRing<typename C::QueryTile, C::kStages> q_ring{space};  // (columns, D)
   const SharedRing<typename C::QueryTile, C::kStages> grad_o_ring{space};  // (columns, D)
   typename C::WeightTile p_tile{}, ds_tile{};                              // (rows, columns)
   if constexpr (C::kExchange) {
@@ -117,11 +135,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const KeyItem item(a, C::kRows);
   const int j0 = item.first;
   const int seq_k = a.visibility.seq_k;
-  const int own_lane = static_cast<int>(threadIdx.x) % Mma::kWave;
-  const int wave = static_cast<int>(threadIdx.x) / Mma::kWave;
-  const int wave_row = wave / C::kSide * C::kRowBlocks * 16;
-  const int wave_column = C::kExchange ? wave % C::kSide * C::kWaveColumns : 0;  // of S and dP
-  const int wave_depth = wave % C::kSide * (C::kHead / C::kSide);                // of dK and dV
+  const WavePlace<C> own(static_cast<int>(threadIdx.x));
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const QueryWalk<C> walk(a, item);
@@ -136,7 +150,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   int stage = 0;
 #pragma unroll 1
   for (int step = 0; step < steps; ++step, stage = (stage + 1) % C::kStages) {
-    const int lane = fresh(own_lane);
+    const WavePlace<C> at(fresh(static_cast<int>(threadIdx.x)));
+    const int lane = at.lane;
     copy_wait<0>();
     __syncthreads();  // this step's tiles are there, and those before no longer in use
     const auto q_tile = q_ring.at(stage);
@@ -153,16 +168,15 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     Fragment<Mma, C::kRowBlocks, C::kWaveColumns / 16> s, ds;
     s.clear();
     ds.clear();
-    add_product(s, k_tile, wave_row, q_tile, wave_column, lane);        // S^T = K Q^T
-    add_product(ds, v_tile, wave_row, grad_o_tile, wave_column, lane);  // dP^T = V dO^T
+    add_product(s, k_tile, at.row, q_tile, at.column, lane);        // S^T = K Q^T
+    add_product(ds, v_tile, at.row, grad_o_tile, at.column, lane);  // dP^T = V dO^T
 
     const int i0 = walk.first(step);
-    const Place<Mma, false> place{i0 + wave_column, j0 + wave_row, lane};
+    const Place<Mma, false> place{i0 + at.column, j0 + at.row, lane};
     if (!shared::cf_tile_full(a.visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows))
       mask_scores(s, place, a.visibility, a.seq_q);
     const auto differentiate = [&](int r, int c, int v, float& x, float z) {
-      const auto row =
-          walk.statistics_at(step, here, wave_column + 16 * c + Mma::column(lane, v));
+      const auto row = walk.statistics_at(step, here, at.column + 16 * c + Mma::column(lane, v));
       float slope;
       float& p = s.x[r][c][v];
       p = probability<C::kGeneral>(a.score, p, unit, row.base, slope) * row.mend;
@@ -176,14 +190,14 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       ds.for_each([&](int r, int c, int v, float& x) { differentiate(r, c, v, x, 1.0f); });
     }
     if constexpr (!C::kExchange) {
-      add_weighted(dv, s, grad_o_tile.from_column(wave_depth), 0, 0, lane);  // dV += (P z)^T dO
-      add_weighted(dk, ds, q_tile.from_column(wave_depth), 0, 0, lane);      // dK += dS^T Q
+      add_weighted(dv, s, grad_o_tile.from_column(at.depth), 0, 0, lane);  // dV += (P z)^T dO
+      add_weighted(dk, ds, q_tile.from_column(at.depth), 0, 0, lane);      // dK += dS^T Q
     } else {
-      store_fragment(s, p_tile, wave_row, wave_column, lane);
-      store_fragment(ds, ds_tile, wave_row, wave_column, lane);
+      store_fragment(s, p_tile, at.row, at.column, lane);
+      store_fragment(ds, ds_tile, at.row, at.column, lane);
       __syncthreads();
-      add_product_across(dv, p_tile, wave_row, grad_o_tile.from_column(wave_depth), 0, lane);
-      add_product_across(dk, ds_tile, wave_row, q_tile.from_column(wave_depth), 0, lane);
+      add_product_across(dv, p_tile, at.row, grad_o_tile.from_column(at.depth), 0, lane);
+      add_product_across(dk, ds_tile, at.row, q_tile.from_column(at.depth), 0, lane);
     }
     if constexpr (C::kStages == 1) {
       __syncthreads();
@@ -195,8 +209,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
 
   const float last = gradient_unit<C::kGeneral>(a.score);
   dk.for_each([&](int, int, int, float& x) { x *= last; });
-  store_sum(dk, k_tile, wave_row, wave_depth, own_lane);
-  store_sum(dv, v_tile, wave_row, wave_depth, own_lane);
+  store_sum(dk, k_tile, own.row, own.depth, own.lane);
+  store_sum(dv, v_tile, own.row, own.depth, own.lane);
   __syncthreads();
   copy_out<C::kThreads>(k_tile, head_rows<T>(a.grad_k, item.batch, item.head_kv, a.d), j0, seq_k);
   copy_out<C::kThreads>(v_tile, head_rows<T>(a.grad_v, item.batch, item.head_kv, a.d_v), j0, seq_k);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// backward_dq.h: dQ. A block owns a tile of queries and walks over the keys they see (FlashAttention,
-// Algorithm 4 with FlashAttention-2's loop order); a wave owns rows of the tile. This pass alone
-// sees whole rows of P, so it leaves the factors that dK/dV mends them with (softmax.h).
+// backward_dq.h: dQ. A block owns a tile of queries and walks over the keys they see
+// (FlashAttention, Algorithm 4 with FlashAttention-2's loop order); a wave owns rows of the tile.
+// This pass alone sees whole rows of P, so it leaves the factors that dK/dV mends them with
+// (softmax.h).
 #pragma once
 
 #include "hip/kernels/item.h"
@@ -36,8 +37,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   using T = typename C::T;
   extern __shared__ __align__(128) char shared_memory[];
   SharedSpace space{shared_memory};
-  const auto q_tile = space.take<typename C::QueryTile>();       // (Br, D), in the end dQ
-  const auto grad_o_tile = space.take<typename C::QueryTile>();  // (Br, D)
+  const auto q_tile = space.take<typename C::QueryTile>();          // (Br, D), in the end dQ
+  const auto grad_o_tile = space.take<typename C::QueryTile>();     // (Br, D)
   const SharedRing<typename C::KeyTile, C::kStages> k_ring{space};  // (Bc, D)
   const SharedRing<typename C::KeyTile, C::kStages> v_ring{space};  // (Bc, D)
 
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     ds.for_each([&](int r, int c, int v_, float& x) {
       const int slot = Mma::slot(v_);
       float slope;
-      const float p = probability<C::kGeneral>(a.score, s.x[r][c][v_], unit, base.x[r][slot], slope);
+      const float p =
+          probability<C::kGeneral>(a.score, s.x[r][c][v_], unit, base.x[r][slot], slope);
       tile_sum.x[r][slot] += p;
       x = p * (x - D.x[r][slot]) * slope;
     });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// forward.h: FlashAttention-2's forward. A block owns a tile of queries and walks over the keys they
-// see with the online softmax (FlashAttention, Algorithm 2); a wave owns rows of the tile, so that
-// nothing but K and V is shared. O, m and l stay in registers. While S = Q K^T of a tile is
+// forward.h: FlashAttention-2's forward. A block owns a tile of queries and walks over the keys
+// they see with the online softmax (FlashAttention, Algorithm 2); a wave owns rows of the tile, so
+// that nothing but K and V is shared. O, m and l stay in registers. While S = Q K^T of a tile is
 // computed its V is on the way, and while O += P V is, the next K.
 #pragma once
 
@@ -64,9 +64,8 @@ struct OnlineSoftmax {
       float top[Mma::kSlots], rescale[Mma::kSlots];
 #pragma unroll
       for (int n = 0; n < Mma::kSlots; ++n) top[n] = m.x[r][n];
-      s.for_each_in(r, [&](int, int v, float& x) {
-        top[Mma::slot(v)] = max_of(top[Mma::slot(v)], x);
-      });
+      s.for_each_in(
+          r, [&](int, int v, float& x) { top[Mma::slot(v)] = max_of(top[Mma::slot(v)], x); });
       bool rises = false;
 #pragma unroll
       for (int n = 0; n < Mma::kSlots; ++n) {
@@ -151,8 +150,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       mask_scores(s, place, a.visibility, a.seq_q);
     state.add_scores(s, unit);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
-      for_each_kept(s, place, a, item.flat(a),
-                    [](int, int, int, float& p, float z) { p *= z; });
+      for_each_kept(s, place, a, item.flat(a), [](int, int, int, float& p, float z) { p *= z; });
     add_weighted(state.o, s, v_tile, 0, 0, lane);  // O += P V
   }
   copy_wait<0>();

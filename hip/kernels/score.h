@@ -59,9 +59,8 @@ CF_DEVICE void mask_scores(F& s, const P& place, const shared::cf_visibility& vi
       } else {
         const int j = place.key + row;
         begin[slot] = shared::cf_queries_begin(visibility, j, seq_q) - place.query;
-        end = j < visibility.seq_k
-                  ? shared::cf_queries_end(visibility, j + 1, seq_q) - place.query
-                  : begin[slot];
+        end = j < visibility.seq_k ? shared::cf_queries_end(visibility, j + 1, seq_q) - place.query
+                                   : begin[slot];
       }
       length[slot] = end > begin[slot] ? end - begin[slot] : 0;
     }

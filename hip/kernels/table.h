@@ -71,10 +71,18 @@ constexpr Variant variant_of() {
 
 template <class P, class C>
 int launch_kernel(const KernelArguments& arguments, void* stream) {
-  const Variant shape{.arch = "", .name = "", .pass = P::kPass, .dtype = 0, .head = C::kHead,
-                      .general = C::kGeneral, .rows = C::kRows, .cols = C::kColumns,
-                      .threads = C::kThreads, .shared_bytes = C::kSharedBytes,
-                      .prepare = nullptr, .launch = nullptr};
+  const Variant shape{.arch = "",
+                      .name = "",
+                      .pass = P::kPass,
+                      .dtype = 0,
+                      .head = C::kHead,
+                      .general = C::kGeneral,
+                      .rows = C::kRows,
+                      .cols = C::kColumns,
+                      .threads = C::kThreads,
+                      .shared_bytes = C::kSharedBytes,
+                      .prepare = nullptr,
+                      .launch = nullptr};
   const auto grid = static_cast<unsigned>(blocks(shape, arguments));
   const auto kernel = P::template kernel<C>();
 #ifdef __CUDACC__

@@ -73,8 +73,8 @@ struct OwnChunks {
 };
 
 // Calls f(row, chunk, at) for this thread's chunks of a tile, with where the chunk starts in the
-// tensor, whose row 0 of the tile is at `origin`. Addresses are stepped along, not computed, to hold
-// few registers.
+// tensor, whose row 0 of the tile is at `origin`. Addresses are stepped along, not computed, to
+// hold few registers.
 template <int kThreads, class Tile, class T, class F>
 CF_DEVICE void for_each_chunk(T* origin, std::int64_t stride, F f) {
   using Own = OwnChunks<kThreads, Tile>;
@@ -113,8 +113,8 @@ CF_DEVICE void copy_in(Tile tile, const Rows<T>& rows, int first, int count) {
         const int r = own.row(batch + n);
         const int c = own.chunk(batch + n) * Tile::kChunk;
         const bool there = r < left && c < width;
-        chunks[n] = *reinterpret_cast<const uint4*>(there ? origin + r * rows.stride + c
-                                                          : rows.data);
+        chunks[n] =
+            *reinterpret_cast<const uint4*>(there ? origin + r * rows.stride + c : rows.data);
       }
 #pragma unroll
       for (int n = 0; n < kBatch; ++n) {

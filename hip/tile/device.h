@@ -68,8 +68,9 @@ CF_DEVICE void stay(float& x) {
 #endif
 }
 
-// x, but what is computed from it inside a loop stays there. Used on the lane's number, of which all
-// addresses in shared memory are made: held over the loop they cost more registers than there are.
+// x, but what is computed from it inside a loop stays there. Used on the lane's number, of which
+// all addresses in shared memory are made: held over the loop they cost more registers than there
+// are.
 CF_DEVICE int fresh(int x) {
 #ifdef __CUDACC__
   asm volatile("" : "+r"(x));

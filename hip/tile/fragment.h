@@ -79,7 +79,8 @@ template <class F, class TileA, class TileB>
 CF_DEVICE void add_product(F& acc, TileA a, int row0, TileB b, int column0, int lane) {
   using Mma = typename F::Mma;
   using T = typename TileA::T;
-#pragma unroll Mma::kUnroll
+  constexpr int kUnroll = Mma::unroll(TileA::kWidth / Mma::kDepth);
+#pragma unroll kUnroll
   for (int k = 0; k < TileA::kWidth; k += Mma::kDepth) {
     typename Mma::template RowOperand<T> rows[F::kRowBlocks];
 #pragma unroll
@@ -96,9 +97,9 @@ CF_DEVICE void add_product(F& acc, TileA a, int row0, TileB b, int column0, int 
   acc.settle();
 }
 
-// acc += one step of weights times rows [k0, ...) of X, for its columns [column0, ...). A family loads
-// the operands of kGroup column blocks together, and may deal the columns out among them as it likes
-// (store_sum undoes it).
+// acc += one step of weights times rows [k0, ...) of X, for its columns [column0, ...). A family
+// loads the operands of kGroup column blocks together, and may deal the columns out among them as
+// it likes (store_sum undoes it).
 template <class F, class Weights, class Tile>
 CF_DEVICE void add_across(F& acc, const Weights& rows, Tile x, int k0, int column0, int lane) {
   using Mma = typename F::Mma;
@@ -160,9 +161,9 @@ CF_DEVICE void store_fragment(const F& fragment, Tile tile, int row0, int column
     for (int c = 0; c < F::kColumnBlocks; ++c)
 #pragma unroll
       for (int v = 0; v < Mma::kValues; v += Mma::kRun)
-        store_run<Mma::kRun, T>(tile.at(row0 + 16 * r + Mma::row(lane, v),
-                                        column0 + 16 * c + Mma::column(lane, v)),
-                                &fragment.x[r][c][v]);
+        store_run<Mma::kRun, T>(
+            tile.at(row0 + 16 * r + Mma::row(lane, v), column0 + 16 * c + Mma::column(lane, v)),
+            &fragment.x[r][c][v]);
 }
 
 // The same of a sum of add_across.
@@ -182,10 +183,9 @@ CF_DEVICE void store_sum(const F& fragment, Tile tile, int row0, int column0, in
           float run[Mma::kGroup];  // column x of block c + g is column kGroup x + g of the tile
 #pragma unroll
           for (int g = 0; g < Mma::kGroup; ++g) run[g] = fragment.x[r][c + g][v];
-          store_run<Mma::kGroup, T>(
-              tile.at(row0 + 16 * r + Mma::row(lane, v),
-                      column0 + 16 * c + Mma::kGroup * Mma::column(lane, v)),
-              run);
+          store_run<Mma::kGroup, T>(tile.at(row0 + 16 * r + Mma::row(lane, v),
+                                            column0 + 16 * c + Mma::kGroup * Mma::column(lane, v)),
+                                    run);
         }
   }
 }

@@ -4,8 +4,9 @@
 // accumulator comes out transposed: a lane owns four neighbouring columns of one row,
 //
 //   acc:      row lane % 16, columns 4 (lane / 16) + {0, 1, 2, 3}
-//   weights:  row lane % 16, k       4 (lane / 16) + {0, 1, 2, 3}      the same: nothing to exchange
-//   along:    row lane % 16, k       8 (lane / 16) + {0 ... 7}         16 bytes, for 32 of k
+//   weights:  row lane % 16, k       4 (lane / 16) + {0, 1, 2, 3}      the same: nothing to
+//   exchange along:    row lane % 16, k       8 (lane / 16) + {0 ... 7}         16 bytes, for 32 of
+//   k
 //
 // "along" is the 16x16x32 instruction of gfx950; before it two of 16x16x16 take four k each from
 // every lane: which k they are does not matter where both operands agree.
@@ -17,7 +18,8 @@ namespace crossflash::hip {
 
 struct MmaMfma {
   static constexpr int kWave = 64;
-  static constexpr int kUnroll = 16;
+  // Steps of a product that are written out.
+  static constexpr CF_FN int unroll(int steps) { return steps; }
   static constexpr int kDepth = 32;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 4;
@@ -117,7 +119,8 @@ struct MmaMfma {
   static CF_DEVICE void end_step() {}
 
   // After a whole product: its instructions come before what follows. Otherwise the compiler sinks
-  // them past the next barrier to where the sums are used, with all operands in registers till then.
+  // them past the next barrier to where the sums are used, with all operands in registers till
+  // then.
   static CF_DEVICE void settle(float (&acc)[kValues]) {
     Float4 c = __builtin_bit_cast(Float4, acc);
     asm volatile("" : "+v"(c));

@@ -19,7 +19,8 @@ struct MmaNone {
   static constexpr int kGridRows = kWave / kGridColumns;
   static constexpr int kOwnRows = 16 / kGridRows;
   static constexpr int kOwnColumns = 16 / kGridColumns;
-  static constexpr int kUnroll = 2;  // steps of a product that are written out
+  // Steps of a product that are written out.
+  static constexpr CF_FN int unroll(int /*steps*/) { return 2; }
   static constexpr int kDepth = 4;
   static constexpr int kWeightDepth = 4;
   static constexpr int kGroup = 1;
@@ -43,7 +44,9 @@ struct MmaNone {
   using AcrossOperand = ColumnOperand<T>;
 
   static constexpr CF_FN int slot(int v) { return v / kOwnColumns; }
-  static constexpr CF_FN int row(int lane, int v) { return lane / kGridColumns + kGridRows * slot(v); }
+  static constexpr CF_FN int row(int lane, int v) {
+    return lane / kGridColumns + kGridRows * slot(v);
+  }
   static constexpr CF_FN int column(int lane, int v) {
     return lane % kGridColumns + kGridColumns * (v % kOwnColumns);
   }

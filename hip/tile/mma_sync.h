@@ -16,13 +16,14 @@ namespace crossflash::hip {
 
 struct MmaSync {
   static constexpr int kWave = 32;
-  static constexpr int kUnroll = 16;  // steps of a product that are written out
+  // Of the steps of a product so many are written out: all of them at once take too many registers.
+  static constexpr CF_FN int unroll(int steps) { return steps / 2; }
   static constexpr int kDepth = 16;
   static constexpr int kWeightDepth = 16;
-  static constexpr int kGroup = 1;    // column blocks that load_across loads together
-  static constexpr int kValues = 8;   // accumulator elements of a lane
-  static constexpr int kSlots = 2;    // different rows among them
-  static constexpr int kRun = 2;      // neighbouring values that are neighbouring columns of a row
+  static constexpr int kGroup = 1;     // column blocks that load_across loads together
+  static constexpr int kValues = 8;    // accumulator elements of a lane
+  static constexpr int kSlots = 2;     // different rows among them
+  static constexpr int kRun = 2;       // neighbouring values that are neighbouring columns of a row
   static constexpr int kRowLanes = 4;  // neighbouring lanes hold a row together
 
   template <class T>
@@ -62,7 +63,8 @@ struct MmaSync {
   template <class Tile, class T = typename Tile::T>
   static CF_DEVICE ColumnOperand<T> load_column(Tile tile, int column0, int k0, int lane) {
     ColumnOperand<T> b;
-    load_matrices(b.x, tile.chunk_of_block(column0, lane % 8 + lane / 16 * 8, k0 / 8, lane / 8 % 2));
+    load_matrices(b.x,
+                  tile.chunk_of_block(column0, lane % 8 + lane / 16 * 8, k0 / 8, lane / 8 % 2));
     return b;
   }
 
@@ -70,8 +72,7 @@ struct MmaSync {
   template <class Tile, class T = typename Tile::T>
   static CF_DEVICE void load_across(AcrossOperand<T> (&b)[kGroup], Tile tile, int k0, int column0,
                                     int lane) {
-    const auto address =
-        shared_address(tile.chunk_of_block(k0, lane % 16, column0 / 8, lane / 16));
+    const auto address = shared_address(tile.chunk_of_block(k0, lane % 16, column0 / 8, lane / 16));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(b[0].x[0]), "=r"(b[0].x[1]), "=r"(b[0].x[2]), "=r"(b[0].x[3])
                  : "r"(address)

@@ -15,7 +15,8 @@ namespace crossflash::hip {
 
 struct MmaWmma11 {
   static constexpr int kWave = 32;
-  static constexpr int kUnroll = 16;
+  // Steps of a product that are written out.
+  static constexpr CF_FN int unroll(int steps) { return steps; }
   static constexpr int kDepth = 16;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 4;
@@ -50,8 +51,8 @@ struct MmaWmma11 {
     RowOperand<T> a;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const Chunk chunk = *reinterpret_cast<const Chunk*>(
-          tile.chunk_of_block(row0, lane % 16, k0 / 8, half));
+      const Chunk chunk =
+          *reinterpret_cast<const Chunk*>(tile.chunk_of_block(row0, lane % 16, k0 / 8, half));
 #pragma unroll
       for (int n = 0; n < 4; ++n) a.x[4 * half + n] = chunk.x[n];
     }
@@ -85,8 +86,8 @@ struct MmaWmma11 {
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       const shared::uint own = pack2<T>(acc[2 * n], acc[2 * n + 1]);
-      const shared::uint theirs = __builtin_amdgcn_permlanex16(own, own, 0x76543210u, 0xfedcba98u,
-                                                               false, false);
+      const shared::uint theirs =
+          __builtin_amdgcn_permlanex16(own, own, 0x76543210u, 0xfedcba98u, false, false);
       a.x[2 * n] = __builtin_amdgcn_perm(theirs, own, even);
       a.x[2 * n + 1] = __builtin_amdgcn_perm(theirs, own, odd);
     }
@@ -112,7 +113,8 @@ struct MmaWmma11 {
   static CF_DEVICE void end_step() { __builtin_amdgcn_sched_barrier(0); }
 
   // After a whole product: its instructions come before what follows. Otherwise the compiler sinks
-  // them past the next barrier to where the sums are used, with all operands in registers till then.
+  // them past the next barrier to where the sums are used, with all operands in registers till
+  // then.
   static CF_DEVICE void settle(float (&acc)[kValues]) {
     Float8 c = __builtin_bit_cast(Float8, acc);
     asm volatile("" : "+v"(c));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// mma_wmma12.h: the matrix units of RDNA4 (gfx1200, gfx1201) by 16x16x16 WMMA, with waves of 32. The
-// row operand is the instruction's B, the column operand its A, so that the accumulator comes out
-// transposed: a lane owns eight neighbouring columns of one row,
+// mma_wmma12.h: the matrix units of RDNA4 (gfx1200, gfx1201) by 16x16x16 WMMA, with waves of 32.
+// The row operand is the instruction's B, the column operand its A, so that the accumulator comes
+// out transposed: a lane owns eight neighbouring columns of one row,
 //
 //   acc:       row lane % 16, columns 8 (lane / 16) + {0 ... 7}
-//   operands:  row lane % 16, k       8 (lane / 16) + {0 ... 7}        the same: nothing to exchange
+//   operands:  row lane % 16, k       8 (lane / 16) + {0 ... 7}        the same: nothing to
+//   exchange
 #pragma once
 
 #include "hip/tile/quad.h"
@@ -13,7 +14,8 @@ namespace crossflash::hip {
 
 struct MmaWmma12 {
   static constexpr int kWave = 32;
-  static constexpr int kUnroll = 16;
+  // Steps of a product that are written out.
+  static constexpr CF_FN int unroll(int steps) { return steps; }
   static constexpr int kDepth = 16;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 4;
@@ -75,11 +77,11 @@ struct MmaWmma12 {
                                  const ColumnOperand<T>& columns) {
     Float8 c = {acc[0], acc[1], acc[2], acc[3], acc[4], acc[5], acc[6], acc[7]};
     if constexpr (kDtype<T> == shared::CF_F16)
-      c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(
-          __builtin_bit_cast(Half8, columns.x), __builtin_bit_cast(Half8, rows.x), c);
+      c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(__builtin_bit_cast(Half8, columns.x),
+                                                           __builtin_bit_cast(Half8, rows.x), c);
     else
-      c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(
-          __builtin_bit_cast(Short8, columns.x), __builtin_bit_cast(Short8, rows.x), c);
+      c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(__builtin_bit_cast(Short8, columns.x),
+                                                            __builtin_bit_cast(Short8, rows.x), c);
 #pragma unroll
     for (int v = 0; v < kValues; ++v) acc[v] = c[v];
   }
@@ -89,7 +91,8 @@ struct MmaWmma12 {
   static CF_DEVICE void end_step() { __builtin_amdgcn_sched_barrier(0); }
 
   // After a whole product: its instructions come before what follows. Otherwise the compiler sinks
-  // them past the next barrier to where the sums are used, with all operands in registers till then.
+  // them past the next barrier to where the sums are used, with all operands in registers till
+  // then.
   static CF_DEVICE void settle(float (&acc)[kValues]) {
     Float8 c = __builtin_bit_cast(Float8, acc);
     asm volatile("" : "+v"(c));

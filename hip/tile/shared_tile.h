@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// shared_tile.h: a tile of rows in shared memory, cut into chunks of 16 bytes. Chunk c of row r lies
-// at place c ^ swizzle(r) of its row, so that the same chunk of 8 neighbouring rows, which is what a
-// matrix instruction's operands ask for at a time, falls into 8 different groups of 4 banks:
+// shared_tile.h: a tile of rows in shared memory, cut into chunks of 16 bytes. Chunk c of row r
+// lies at place c ^ swizzle(r) of its row, so that the same chunk of 8 neighbouring rows, which is
+// what a matrix instruction's operands ask for at a time, falls into 8 different groups of 4 banks:
 //
 //   row 0 |0|1|2|3|4|5|6|7|      128 bytes a row
 //   row 1 |1|0|3|2|5|4|7|6|
@@ -46,8 +46,8 @@ struct SharedTile {
     return data + column % kChunk +
            (row * kChunks + c0 / kPeriod * kPeriod + (place & ~1) + (c ^ (place & 1))) * kChunk;
   }
-  // Four elements, at(row0 + row + n, column0 + 4 * quad), for row0 a multiple of 8, row of a power of
-  // 2 above n, and column0 of 64. The same of its addresses: one for each n.
+  // Four elements, at(row0 + row + n, column0 + 4 * quad), for row0 a multiple of 8, row of a power
+  // of 2 above n, and column0 of 64. The same of its addresses: one for each n.
   CF_DEVICE T* quad(int row0, int row, int n, int column0, int quad) const {
     static_assert(kPeriod == 8 && kChunk == 8);
     const int place = (quad / 2) ^ swizzle(row) ^ swizzle(n);
