@@ -1,6 +1,7 @@
 # hip.cmake: for whose GPUs the HIP backend is built, and with which compiler. Sets
 # CROSSFLASH_HIP_PLATFORM to AMD, NVIDIA or OFF. A machine with neither compiler pays three look-ups.
-set(CROSSFLASH_HIP AUTO CACHE STRING
+# OFF until every unit has been compiled for every architecture of the defaults: opt in.
+set(CROSSFLASH_HIP OFF CACHE STRING
   "HIP backend: AMD, NVIDIA, OFF, or AUTO, which is whichever compiler is found")
 set_property(CACHE CROSSFLASH_HIP PROPERTY STRINGS AUTO AMD NVIDIA OFF)
 set(CROSSFLASH_HIP_ARCHITECTURES "" CACHE STRING
