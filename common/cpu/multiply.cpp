@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // multiply.cpp: the inner loop, compiled once for the baseline of the architecture and, on x86,
 // once more for AVX2 with FMA; chosen at run time, so that a binary built on one machine runs on
-// another. This file alone is built with -ffp-contract=fast.
+// another.
 #include "common/cpu/multiply.h"
 
 #include <cstddef>
