@@ -39,16 +39,6 @@ Status check_bindings(const VulkanPlan& plan) {
   return {};
 }
 
-// How much of its loop a kernel walks in one dispatch: whole dropout blocks and tiles.
-std::int64_t loop_chunk(KernelId id, const VulkanPlan& plan, std::int64_t length) {
-  const Tile& tile = plan.kernel(id).tile;
-  const double limit =
-      plan.caps.flops_per_dispatch / flops_per_loop_element(id, plan.problem, tile);
-  if (static_cast<double>(length) <= limit) return std::max<std::int64_t>(length, 1);
-  const std::int64_t unit = std::max<std::int64_t>(tile.tile_cols(), 8);
-  return std::max(static_cast<std::int64_t>(limit) / unit * unit, unit);
-}
-
 Status plan_kernel(KernelId id, VulkanPlan* plan) {
   const Problem& p = plan->problem;
   KernelPlan& kernel = plan->kernel(id);
@@ -64,17 +54,15 @@ Status plan_kernel(KernelId id, VulkanPlan* plan) {
 
   double loop = 1;  // elements a workgroup walks in one dispatch
   if (id == KernelId::forward || id == KernelId::backward_dq) {
-    kernel.box.keys = loop_chunk(id, *plan, p.seq_k);
+    kernel.box.keys = std::max<std::int64_t>(std::min(p.seq_k, longest_loop(id, *plan)), 1);
     loop = static_cast<double>(kernel.box.keys);
   } else if (id == KernelId::backward_dkv) {
-    kernel.box.queries = loop_chunk(id, *plan, p.seq_q * p.group());
-    if (kernel.box.queries < p.seq_q * p.group()) {
-      kernel.box.members = 1;
-      kernel.box.queries = std::min(kernel.box.queries, std::max<std::int64_t>(p.seq_q, 1));
-    } else {
-      kernel.box.queries = p.seq_q;
-    }
-    loop = static_cast<double>(kernel.box.queries * kernel.box.members);
+    // The loop is over the group's heads and, in whole tiles, over their queries.
+    const std::int64_t most = longest_loop(id, *plan), tile = kernel.tile.tile_cols();
+    const std::int64_t head = std::max<std::int64_t>((p.seq_q + tile - 1) / tile, 1) * tile;
+    kernel.box.members = std::clamp<std::int64_t>(most / head, 1, p.group());
+    if (head > most) kernel.box.queries = most;
+    loop = static_cast<double>(std::min(head, most) * kernel.box.members);
   }
   kernel.flops_per_group = flops_per_loop_element(id, p, kernel.tile) * loop;
   if (id == KernelId::backward_dot) kernel.flops_per_group *= kernel.tile.threads;
@@ -119,7 +107,7 @@ void emit_over_queries(const VulkanPlan& plan, KernelId id, Sink& sink) {
     for (std::int64_t begin = 0; begin == 0 || begin < p.seq_q; begin += chunk) {
       cf_slice s = whole(plan, kernel);
       s.group_begin = static_cast<uint>(member);
-      s.group_count = static_cast<uint>(kernel.box.members);
+      s.group_count = static_cast<uint>(std::min(kernel.box.members, p.group() - member));
       s.query_begin = static_cast<int>(begin);
       s.query_end = static_cast<int>(std::min(begin + chunk, p.seq_q));
       const auto base = [&](const cf_tensor& t) {

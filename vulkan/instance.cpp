@@ -57,6 +57,7 @@ Caps caps_of(const VkPhysicalDeviceProperties& properties) {
   caps.push_bytes = limits.maxPushConstantsSize;
   caps.flops_per_dispatch = flops_per_dispatch(properties.deviceType);
   caps.software = properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+  if (caps.software) caps.loop_iterations = 60000;
   return caps;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "common/half.h"
 
@@ -87,6 +88,42 @@ double flops_per_loop_element(KernelId id, const Problem& p, const Tile& tile) {
       break;
   }
   return 2 * rows * d_v;  // for the whole row
+}
+
+namespace {
+
+// Loop iterations of an invocation for one tile, at most: those of the verbs in shaders/lib/tile.glsl,
+// where each staged vec4 may take four more to load, of reductions and of Philox.
+double iterations_per_tile(KernelId id, const Problem& p, const Tile& t) {
+  const auto up = [](double a, double b) { return std::ceil(a / b); };
+  const auto staged = [&](double vec4s) { return 5 * up(vec4s, t.threads); };
+  const auto product = [&](std::int64_t width) {
+    const double slice = 1 + staged(t.tile_rows() * t.depth / 4.0) +
+                         staged(t.tile_cols() * t.depth / 4.0) + t.depth / 4.0;
+    return up(static_cast<double>(width), t.depth) * slice;
+  };
+  const auto accumulate = [&](std::uint32_t width_per_thread) {
+    const double strip = 1 + staged(t.strip * t.thread_cols * width_per_thread) + t.strip / 4.0;
+    return up(t.tile_cols(), t.strip) * strip;
+  };
+  double n = 1 + product(p.d) + accumulate(t.width_a) + t.rows * t.thread_cols +
+             11.0 * std::max(t.rows, t.cols);
+  if (id != KernelId::forward) n += product(p.d_v);
+  if (id == KernelId::backward_dkv) n += accumulate(t.width_b);
+  return n;
+}
+
+}  // namespace
+
+std::int64_t longest_loop(KernelId id, const VulkanPlan& plan) {
+  const Tile& tile = plan.kernel(id).tile;
+  const std::int64_t unit = std::max<std::int64_t>(tile.tile_cols(), 8);  // whole dropout blocks
+  double limit =
+      plan.caps.flops_per_dispatch / flops_per_loop_element(id, plan.problem, tile);
+  if (plan.caps.loop_iterations > 0)
+    limit = std::min(limit, plan.caps.loop_iterations /
+                                iterations_per_tile(id, plan.problem, tile) * tile.tile_cols());
+  return std::max(static_cast<std::int64_t>(limit) / unit * unit, unit);
 }
 
 shared::cf_problem make_block(const Problem& p) {

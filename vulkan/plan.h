@@ -70,6 +70,9 @@ void emit_staged(const VulkanPlan& plan, Pass pass, Sink& sink);
 Status choose_kernel_tile(KernelId id, VulkanPlan* plan);
 // Floating-point operations of one workgroup for each element of the loop it walks.
 double flops_per_loop_element(KernelId id, const Problem& problem, const Tile& tile);
+// How many elements of that loop, whole tiles, one dispatch may walk: for the watchdog's sake, and for
+// drivers that limit loops.
+std::int64_t longest_loop(KernelId id, const VulkanPlan& plan);
 // The parameter block but for tensors' strides.
 shared::cf_problem make_block(const Problem& problem);
 // Cuts a box's workgroups into dispatches within the device's group count and the watchdog's time.

@@ -138,10 +138,7 @@ Status plan_kernel(KernelId id, VulkanPlan* plan, std::uint64_t* bytes) {
   // A workgroup's loop must not outlast a dispatch.
   const double per_element = flops_per_loop_element(id, p, kernel.tile);
   std::int64_t& loop = owns_keys ? kernel.box.queries : kernel.box.keys;
-  const double limit = plan->caps.flops_per_dispatch / per_element;
-  if (static_cast<double>(loop) > limit)
-    loop =
-        std::min(loop, std::max<std::int64_t>(round_down(static_cast<std::int64_t>(limit), 8), 8));
+  loop = std::min(loop, longest_loop(id, *plan));
   kernel.flops_per_group = per_element * static_cast<double>(loop);
   kernel.block = make_block(p);
   kernel.block.head_step = 1;
