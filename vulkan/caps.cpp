@@ -55,9 +55,10 @@ Status lower_one(std::string_view item, Caps* caps) {
   if (name == "groups") return lower(name, value, &caps->groups);
   if (name == "range") return lower(name, value, &caps->range);
   if (name == "flops") return lower(name, value, &caps->flops_per_dispatch);
+  if (name == "loops") return lower(name, value, &caps->loop_iterations);
   return invalid(
       "limits names \"{}\"; the names are floor, shared, invocations, buffers, groups, range, "
-      "flops",
+      "flops, loops",
       name);
 }
 

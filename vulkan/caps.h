@@ -20,14 +20,14 @@ struct Caps {
   std::uint64_t alignment = 1;        // of a storage binding's offset, in bytes
   std::uint32_t push_bytes = 0;
   double flops_per_dispatch = 0;  // so that a dispatch stays far from a watchdog's 2 s
-  // Loop iterations of one invocation in a dispatch, all loops together; 0: unlimited. Mesa's llvmpipe
-  // leaves every loop once they are more than 65535, without a word.
-  std::uint32_t loop_iterations = 0;
+  // Loop iterations of one invocation in a dispatch, all loops together. Mesa's llvmpipe leaves every
+  // loop once they are more than 65535, without a word.
+  std::uint32_t loop_iterations = 0xffffffff;
   bool software = false;          // the "device" is a CPU
 };
 
 // Lowers `caps` to a comma-separated list of "floor" (what Vulkan guarantees everywhere) and
-// "name=value" with names shared, invocations, buffers, groups, range and flops. A value above the
+// "name=value" with names shared, invocations, buffers, groups, range, flops and loops. A value above the
 // device's own changes nothing; an empty string neither.
 Status lower_caps(const std::string& limits, Caps* caps);
 

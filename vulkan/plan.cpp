@@ -120,9 +120,8 @@ std::int64_t longest_loop(KernelId id, const VulkanPlan& plan) {
   const std::int64_t unit = std::max<std::int64_t>(tile.tile_cols(), 8);  // whole dropout blocks
   double limit =
       plan.caps.flops_per_dispatch / flops_per_loop_element(id, plan.problem, tile);
-  if (plan.caps.loop_iterations > 0)
-    limit = std::min(limit, plan.caps.loop_iterations /
-                                iterations_per_tile(id, plan.problem, tile) * tile.tile_cols());
+  limit = std::min(limit, plan.caps.loop_iterations / iterations_per_tile(id, plan.problem, tile) *
+                              tile.tile_cols());
   return std::max(static_cast<std::int64_t>(limit) / unit * unit, unit);
 }
 

@@ -101,6 +101,7 @@ const char* const kLimits[] = {"",
                                "flops=1000000",
                                "groups=3,flops=100000",
                                "buffers=7",
+                               "loops=3000",
                                "floor,flops=100000,range=1048576"};
 const char* const kCases[] = {"batch=2 seq=200x300 heads=8/2 d=64",
                               "batch=3 seq=97 heads=5 d=72 dv=40 causal=top-left",
