@@ -4,6 +4,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <chrono>
 
 #include "tools/exit_code.h"
@@ -33,7 +34,7 @@ class Medians final : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs) {
       if (run.error_occurred && error.empty()) error = run.error_message;
-      if (run.aggregate_name != "median") continue;
+      if (run.aggregate_name != "median" && run.repetitions > 1) continue;  // one has no median
       for (Timed& timed : calls_)
         if (timed.name == run.run_name.function_name) timed.seconds = run.GetAdjustedRealTime();
     }
@@ -49,6 +50,11 @@ class Medians final : public benchmark::BenchmarkReporter {
 
 void time_all(std::vector<Timed>& calls, const Effort& effort) {
   benchmark::ClearRegisteredBenchmarks();
+  // Repetitions of the calls take turns, so that what else the machine does meets all of them alike.
+  std::array<char, 64> interleave = {"--benchmark_enable_random_interleaving=true"};
+  std::array<char*, 2> arguments = {interleave.data(), interleave.data()};
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
   for (const Timed& timed : calls)
     benchmark::RegisterBenchmark(timed.name.c_str(),
                                  [&timed](benchmark::State& state) { run(state, timed.call); })

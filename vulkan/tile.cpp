@@ -25,7 +25,7 @@ constexpr Costs kGpu = {4, 8, 64, 24, 32, 16};
 // A driver on a CPU: a load is a loop over lanes, a barrier switches between invocations, and what
 // does not fit the registers lies in the nearest cache. But the code of a large tile takes a second
 // to compile there, which only long runs are worth.
-constexpr Costs kSoftware = {64, 48, 200, 40, 128, 64};
+constexpr Costs kSoftware = {64, 48, 200, 40, 256, 128};
 constexpr double kLongRun = 2e9;
 
 std::uint32_t divide_up(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
@@ -86,7 +86,7 @@ std::optional<Tile> choose_tile(const TileRequest& request, const Caps& caps) {
   for (const std::uint32_t threads : {256u, 128u, 64u, 32u}) {
     if (threads > caps.invocations) continue;
     for (std::uint32_t thread_cols = 4; thread_cols <= threads; thread_cols *= 2)
-      for (std::uint32_t rows = 1; rows <= 8; rows *= 2)
+      for (std::uint32_t rows = 1; rows <= 16; rows *= 2)
         for (const std::uint32_t cols : {4u, 8u}) {
           Tile t;
           t.threads = threads;
