@@ -38,6 +38,10 @@ struct sm_80 {
     if (head <= 128) return {128, general ? 32 : 64, 8, 1, 2, 2};
     return {64, 32, 8, 1, 2, 2};
   }
+  static constexpr TileShape wide_tile(int element_bytes) {
+    if (element_bytes == 4) return {64, 16, 4, 1};  // 32 columns spill 12 bytes
+    return {64, 32, 4, 2};
+  }
 };
 
 }  // namespace crossflash::hip::arch
