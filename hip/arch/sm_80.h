@@ -39,8 +39,7 @@ struct sm_80 {
     return {64, 32, 8, 1, 2, 2};
   }
   static constexpr TileShape wide_tile(int element_bytes) {
-    if (element_bytes == 4) return {64, 16, 4, 1};  // 32 columns spill 12 bytes
-    return {64, 32, 4, 2};
+    return element_bytes == 4 ? TileShape{64, 32, 4, 1} : TileShape{64, 64, 4, 2};
   }
 };
 

@@ -28,19 +28,20 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int x0 = (of_k ? part.slice : part.slice - slices_of_k) * C::kSlice;
   const int j0 = item.first;
   const int seq_k = a.visibility.seq_k;
-  const HeadTile<T> k{head_rows<T>(a.k, item.batch, item.head_kv, a.d), j0, seq_k};
-  const HeadTile<T> v{head_rows<T>(a.v, item.batch, item.head_kv, a.d_v), j0, seq_k};
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const QueryWalk<C> walk(a, item);
   const int steps = walk.steps();
-  const auto q = [&](int step) -> HeadTile<T> {
-    return {head_rows<T>(a.q, item.batch, walk.head(step), a.d), walk.first(step), a.seq_q};
+  using Tile = HeadTile<T>;
+  const auto k = [&] { return Tile(a.k, item.batch, item.head_kv, a.d, j0, seq_k); };
+  const auto v = [&] { return Tile(a.v, item.batch, item.head_kv, a.d_v, j0, seq_k); };
+  const auto q = [&](int step) {
+    return Tile(a.q, item.batch, walk.head(step), a.d, walk.first(step), a.seq_q);
   };
-  const auto grad_o = [&](int step) -> HeadTile<T> {
-    return {head_rows<T>(a.grad_o, item.batch, walk.head(step), a.d_v), walk.first(step), a.seq_q};
+  const auto grad_o = [&](int step) {
+    return Tile(a.grad_o, item.batch, walk.head(step), a.d_v, walk.first(step), a.seq_q);
   };
-  if (steps > 0) product.start(k, q(0));
+  if (steps > 0) product.start(k(), q(0));
 
   Fragment<Mma, C::kRowBlocks, C::kSlice / 16> sum;
   sum.clear();
@@ -50,12 +51,12 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s, weights;
     s.clear();
     weights.clear();
-    product.add(s, k, q(step));  // S^T = K Q^T
+    product.add(s, k(), q(step));  // S^T = K Q^T
     if (of_k) {
-      product.start(v, grad_o(step));
-      product.add(weights, v, grad_o(step));  // dP^T = V dO^T
+      product.start(v(), grad_o(step));
+      product.add(weights, v(), grad_o(step));  // dP^T = V dO^T
     }
-    const HeadTile<T> values = of_k ? q(step) : grad_o(step);
+    const Tile values = of_k ? q(step) : grad_o(step);
     copy_in<C::kThreads>(value_tile, from_column(values.rows, x0), values.first, a.seq_q);
     copy_commit();
 
@@ -81,7 +82,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
 
     copy_wait<0>();
     __syncthreads();  // Q or dO is there, and the statistics no longer in use
-    if (step + 1 < steps) product.start(k, q(step + 1));
+    if (step + 1 < steps) product.start(k(), q(step + 1));
     add_weighted(sum, weights, value_tile, 0, 0, lane);  // dK += dS^T Q, dV += (P z)^T dO
   }
   __syncthreads();

@@ -27,15 +27,16 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int i0 = item.first;
   const int i1 = i0 + C::kRows < a.seq_q ? i0 + C::kRows : a.seq_q;
   const int seq_k = a.visibility.seq_k;
-  const HeadTile<T> q{head_rows<T>(a.q, item.batch, item.head, a.d), i0, a.seq_q};
-  const HeadTile<T> grad_o{head_rows<T>(a.grad_o, item.batch, item.head, a.d_v), i0, a.seq_q};
-  const HeadTile<T> k{head_rows<T>(a.k, item.batch, item.head_kv, a.d), 0, seq_k};
-  const HeadTile<T> v{head_rows<T>(a.v, item.batch, item.head_kv, a.d_v), 0, seq_k};
+  using Tile = HeadTile<T>;
+  const auto q = [&] { return Tile(a.q, item.batch, item.head, a.d, i0, a.seq_q); };
+  const auto grad_o = [&] { return Tile(a.grad_o, item.batch, item.head, a.d_v, i0, a.seq_q); };
+  const auto k = [&](int j0) { return Tile(a.k, item.batch, item.head_kv, a.d, j0, seq_k); };
+  const auto v = [&](int j0) { return Tile(a.v, item.batch, item.head_kv, a.d_v, j0, seq_k); };
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const int key_begin = shared::cf_keys_begin(a.visibility, i0) / C::kColumns * C::kColumns;
   const int key_end = shared::cf_keys_end(a.visibility, i1);
-  if (key_begin < key_end) product.start(q, k.at(key_begin));
+  if (key_begin < key_end) product.start(q(), k(key_begin));
 
   const float* lse = head_values(a.lse, item.batch, item.head);
   const float* delta = head_values(a.delta, item.batch, item.head);
@@ -54,10 +55,10 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s, ds;
     s.clear();
     ds.clear();
-    product.add(s, q, k.at(j0));  // S = Q K^T
-    product.start(grad_o, v.at(j0));
-    product.add(ds, grad_o, v.at(j0));  // dP = dO V^T
-    copy_in<C::kThreads>(k_tile, from_column(k.rows, x0), j0, seq_k);
+    product.add(s, q(), k(j0));  // S = Q K^T
+    product.start(grad_o(), v(j0));
+    product.add(ds, grad_o(), v(j0));  // dP = dO V^T
+    copy_in<C::kThreads>(k_tile, from_column(k(j0).rows, x0), j0, seq_k);
     copy_commit();
 
     const int thread = fresh(static_cast<int>(threadIdx.x));
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
 
     copy_wait<0>();
     __syncthreads();  // K is there
-    if (j0 + C::kColumns < key_end) product.start(q, k.at(j0 + C::kColumns));
+    if (j0 + C::kColumns < key_end) product.start(q(), k(j0 + C::kColumns));
     add_weighted(dq, ds, k_tile, 0, 0, lane);  // dQ += dS K
   }
   __syncthreads();

@@ -25,22 +25,23 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int i0 = item.first;
   const int i1 = i0 + C::kRows < a.seq_q ? i0 + C::kRows : a.seq_q;
   const int seq_k = a.visibility.seq_k;
-  const HeadTile<T> q{head_rows<T>(a.q, item.batch, item.head, a.d), i0, a.seq_q};
-  const HeadTile<T> k{head_rows<T>(a.k, item.batch, item.head_kv, a.d), 0, seq_k};
-  const auto v = from_column(head_rows<T>(a.v, item.batch, item.head_kv, a.d_v), x0);
+  using Tile = HeadTile<T>;
+  const auto q = [&] { return Tile(a.q, item.batch, item.head, a.d, i0, a.seq_q); };
+  const auto k = [&](int j0) { return Tile(a.k, item.batch, item.head_kv, a.d, j0, seq_k); };
+  const auto v = [&](int j0) { return Tile(a.v, item.batch, item.head_kv, a.d_v, j0, seq_k); };
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const int key_begin = shared::cf_keys_begin(a.visibility, i0) / C::kColumns * C::kColumns;
   const int key_end = shared::cf_keys_end(a.visibility, i1);
-  if (key_begin < key_end) product.start(q, k.at(key_begin));
+  if (key_begin < key_end) product.start(q(), k(key_begin));
 
   OnlineSoftmax<C, C::kSlice> state;
 #pragma unroll 1
   for (int j0 = key_begin; j0 < key_end; j0 += C::kColumns) {
     Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s;
     s.clear();
-    product.add(s, q, k.at(j0));  // S = Q K^T
-    copy_in<C::kThreads>(v_tile, v, j0, seq_k);
+    product.add(s, q(), k(j0));  // S = Q K^T
+    copy_in<C::kThreads>(v_tile, from_column(v(j0).rows, x0), j0, seq_k);
     copy_commit();
 
     const int thread = fresh(static_cast<int>(threadIdx.x));
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
 
     copy_wait<0>();
     __syncthreads();  // V is there
-    if (j0 + C::kColumns < key_end) product.start(q, k.at(j0 + C::kColumns));
+    if (j0 + C::kColumns < key_end) product.start(q(), k(j0 + C::kColumns));
     add_weighted(state.o, s, v_tile, 0, 0, lane);  // O += P V
   }
   __syncthreads();
