@@ -101,7 +101,7 @@ struct backward_dkv_wide {
   static constexpr KernelPass kPass = KernelPass::grad_kv;
   static constexpr bool kEverySize = true;
   template <class Arch, class T, int kHead, bool kGeneral>
-  using Config = WideConfig<Arch, T, kHead, kGeneral>;
+  using Config = WideConfig<Arch, T, kHead, kGeneral, false>;
   template <class C>
   static auto kernel() {
     return &grad_kv_wide_kernel<C>;

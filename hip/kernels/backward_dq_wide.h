@@ -114,7 +114,7 @@ struct backward_dq_wide {
   static constexpr KernelPass kPass = KernelPass::grad_q;
   static constexpr bool kEverySize = true;
   template <class Arch, class T, int kHead, bool kGeneral>
-  using Config = WideConfig<Arch, T, kHead, kGeneral>;
+  using Config = WideConfig<Arch, T, kHead, kGeneral, false>;
   template <class C>
   static auto kernel() {
     return &grad_q_wide_kernel<C>;

@@ -82,7 +82,7 @@ struct forward_wide {
   static constexpr KernelPass kPass = KernelPass::forward;
   static constexpr bool kEverySize = true;
   template <class Arch, class T, int kHead, bool kGeneral>
-  using Config = WideConfig<Arch, T, kHead, kGeneral>;
+  using Config = WideConfig<Arch, T, kHead, kGeneral, true>;
   template <class C>
   static auto kernel() {
     return &forward_wide_kernel<C>;
