@@ -25,6 +25,7 @@ struct AmdVector {
     if (head <= 128) return {32, 16, 2, 1};
     return {16, 16, 2, 1, 1, 2};
   }
+  static constexpr TileShape wide_tile() { return {64, 16, 4, 1}; }
 };
 
 }  // namespace crossflash::hip::arch

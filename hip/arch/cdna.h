@@ -33,6 +33,9 @@ struct Cdna {
     if (head <= 128) return {64, 32, 4, 1};
     return {32, 32, 2, 1};
   }
+  static constexpr TileShape wide_tile(int element_bytes, bool /*forward*/) {
+    return element_bytes == 4 ? AmdVector::wide_tile() : TileShape{64, 32, 4, 1};
+  }
 };
 
 }  // namespace crossflash::hip::arch

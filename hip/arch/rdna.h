@@ -33,6 +33,9 @@ struct Rdna {
     if (head <= 128) return {64, 32, 8, 1, 1, 2};
     return {16, 32, 2, 1, 1, 2};
   }
+  static constexpr TileShape wide_tile(int /*element_bytes*/, bool /*forward*/) {
+    return AmdVector::wide_tile();
+  }
 };
 
 }  // namespace crossflash::hip::arch

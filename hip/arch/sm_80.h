@@ -38,6 +38,10 @@ struct sm_80 {
     if (head <= 128) return {128, general ? 32 : 64, 8, 1, 2, 2};
     return {64, 32, 8, 1, 2, 2};
   }
+  static constexpr TileShape wide_tile(int element_bytes, bool forward) {
+    if (element_bytes == 4) return {64, 32, 4, 1};
+    return {64, forward ? 64 : 48, 4, 2};  // backward's 64 columns spill up to 12 bytes on sm_80
+  }
 };
 
 }  // namespace crossflash::hip::arch

@@ -81,20 +81,22 @@ struct QueryWalk {
     return statistics_of(head(step), first(step) + column);
   }
 
-  CF_DEVICE void copy(int step, typename C::QueryTile q_tile, typename C::QueryTile grad_o_tile,
-                      float* statistics) const {
+  template <class QueryTile>
+  CF_DEVICE void copy(int step, QueryTile q_tile, QueryTile grad_o_tile, float* statistics) const {
     const int h = head(step);
     const int i0 = first(step);
     copy_in<C::kThreads>(q_tile, head_rows<T>(a.q, item.batch, h, a.d), i0, a.seq_q);
     copy_in<C::kThreads>(grad_o_tile, head_rows<T>(a.grad_o, item.batch, h, a.d_v), i0, a.seq_q);
-    if constexpr (C::kShareStatistics)
-      for (int n = static_cast<int>(threadIdx.x); n < C::kColumns; n += C::kThreads) {
-        const Statistics row = statistics_of(h, i0 + n);
-        statistics[n] = row.base;
-        statistics[C::kColumns + n] = row.D;
-        statistics[2 * C::kColumns + n] = row.mend;
-      }
+    if constexpr (C::kShareStatistics) copy_statistics(step, statistics);
     copy_commit();
+  }
+  CF_DEVICE void copy_statistics(int step, float* statistics) const {
+    for (int n = static_cast<int>(threadIdx.x); n < C::kColumns; n += C::kThreads) {
+      const Statistics row = statistics_of(head(step), first(step) + n);
+      statistics[n] = row.base;
+      statistics[C::kColumns + n] = row.D;
+      statistics[2 * C::kColumns + n] = row.mend;
+    }
   }
 };
 

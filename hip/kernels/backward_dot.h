@@ -44,9 +44,8 @@ __global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArgume
   products.clear();
 #pragma unroll 1
   for (int x = 0; x < a.d_v; x += C::kColumns) {
-    copy_in<C::kThreads>(o_tile, Rows<T>(o.data, x, o.stride, a.d_v - x), item.first, a.seq_q);
-    copy_in<C::kThreads>(grad_o_tile, Rows<T>(grad_o.data, x, grad_o.stride, a.d_v - x), item.first,
-                         a.seq_q);
+    copy_in<C::kThreads>(o_tile, from_column(o, x), item.first, a.seq_q);
+    copy_in<C::kThreads>(grad_o_tile, from_column(grad_o, x), item.first, a.seq_q);
     copy_commit();
     copy_wait<0>();
     __syncthreads();

@@ -30,11 +30,11 @@ struct ForwardConfig {
 };
 
 // The state (m, l, o) of a wave's rows. m is in the unit of the scores, l this lane's share.
-template <class C>
+template <class C, int kWidth = C::kHead>
 struct OnlineSoftmax {
   using Mma = typename C::Mma;
   RowValues<Mma, C::kRowBlocks> m, l;
-  Fragment<Mma, C::kRowBlocks, C::kHead / 16> o;
+  Fragment<Mma, C::kRowBlocks, kWidth / 16> o;
 
   CF_DEVICE OnlineSoftmax() {
     m.fill(shared::cf_neg_inf());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// item.h: which part of the problem a block does, and where its rows lie. Blocks are counted tile
-// first, then head, then batch. Tiles are taken from the last: under a causal mask, the common one,
-// late queries (and early keys, so grad_kv counts from the first) have the most to do.
+// item.h: which part of the problem a block does, and where its rows lie. Blocks are counted slice
+// first where there are any, then tile, then head, then batch. Tiles are taken from the last: under
+// a causal mask, the common one, late queries (and early keys, so grad_kv counts from the first)
+// have the most to do.
 #pragma once
 
 #include "hip/kernels/launch.h"
@@ -9,13 +10,25 @@
 
 namespace crossflash::hip {
 
+// Which of the slices of the output's columns that share a tile is this block's.
+struct SliceItem {
+  int slice;       // of those in launch.h's slices()
+  unsigned block;  // what block this would be if there were no slices
+
+  CF_DEVICE SliceItem(KernelPass pass, int width, const KernelArguments& a) {
+    const auto count = static_cast<unsigned>(slices(pass, width, a));
+    slice = static_cast<int>(blockIdx.x % count);
+    block = blockIdx.x / count;
+  }
+};
+
 struct QueryItem {
   int batch, head, head_kv, first;  // `first` query of the tile
 
-  CF_DEVICE QueryItem(const KernelArguments& a, int rows) {
+  CF_DEVICE QueryItem(const KernelArguments& a, int rows, unsigned block = blockIdx.x) {
     const unsigned tiles = static_cast<unsigned>((a.seq_q + rows - 1) / rows);
-    const unsigned n = blockIdx.x / tiles;
-    first = static_cast<int>(tiles - 1 - blockIdx.x % tiles) * rows;
+    const unsigned n = block / tiles;
+    first = static_cast<int>(tiles - 1 - block % tiles) * rows;
     batch = static_cast<int>(n / static_cast<unsigned>(a.heads_q));
     head = static_cast<int>(n % static_cast<unsigned>(a.heads_q));
     head_kv = head / a.group;
@@ -28,15 +41,21 @@ struct QueryItem {
 struct KeyItem {
   int batch, head_kv, first;
 
-  CF_DEVICE KeyItem(const KernelArguments& a, int rows) {
+  CF_DEVICE KeyItem(const KernelArguments& a, int rows, unsigned block = blockIdx.x) {
     const unsigned tiles = static_cast<unsigned>((a.visibility.seq_k + rows - 1) / rows);
-    const unsigned n = blockIdx.x / tiles;
+    const unsigned n = block / tiles;
     const unsigned heads = static_cast<unsigned>(a.heads_q / a.group);
-    first = static_cast<int>(blockIdx.x % tiles) * rows;
+    first = static_cast<int>(block % tiles) * rows;
     batch = static_cast<int>(n / heads);
     head_kv = static_cast<int>(n % heads);
   }
 };
+
+// A head without its first columns.
+template <class T>
+CF_DEVICE Rows<T> from_column(const Rows<T>& rows, int column) {
+  return Rows<T>(rows.data, column, rows.stride, rows.width - column);
+}
 
 template <class T>
 CF_DEVICE Rows<T> head_rows(const KernelTensor& t, int batch, int head, int width) {

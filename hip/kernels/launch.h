@@ -47,6 +47,7 @@ struct Variant {
   int head;            // max(d, d_v) at most
   bool general;        // takes any score features; the others only scale > 0 and no feature
   int rows, cols;      // tile: rows a block owns, columns it walks in
+  int slice;           // columns of its output that a block owns; 0: all there are
   int threads;
   int shared_bytes;  // dynamic shared memory of a block
   // Allows shared_bytes on the current device; once for each device before the first launch.
@@ -65,13 +66,24 @@ inline bool accepts(const Variant& variant, KernelPass pass, shared::uint dtype,
          (variant.general || (arguments.score.features == 0 && arguments.score.scale > 0.0f));
 }
 
+// Blocks that share a tile, each with a slice of the output's columns; of grad_kv first those of
+// dK, then those of dV.
+constexpr int slices(KernelPass pass, int slice, const KernelArguments& arguments) {
+  if (slice == 0) return 1;
+  const int of_d = (arguments.d + slice - 1) / slice;
+  const int of_d_v = (arguments.d_v + slice - 1) / slice;
+  if (pass == KernelPass::grad_kv) return of_d + of_d_v;
+  return pass == KernelPass::forward ? of_d_v : of_d;
+}
+
 // Blocks of a launch; all lie on grid.x, whose limit is 2^31 - 1. For grad_kv they tile the keys,
 // else the queries.
 inline std::int64_t blocks(const Variant& variant, const KernelArguments& arguments) {
   const bool keys = variant.pass == KernelPass::grad_kv;
   const std::int64_t length = keys ? arguments.visibility.seq_k : arguments.seq_q;
   const std::int64_t heads = keys ? arguments.heads_q / arguments.group : arguments.heads_q;
-  return (length + variant.rows - 1) / variant.rows * heads * arguments.batch;
+  return (length + variant.rows - 1) / variant.rows * heads * arguments.batch *
+         slices(variant.pass, variant.slice, arguments);
 }
 
 }  // namespace crossflash::hip

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // table.h: makes the rows of launch.h's table from kernel templates: for one architecture, pass and
-// element type a row for each head size of the pass, with and without score features. A pass is a
-// type that names its configurations and kernels (at the end of each kernel's file).
+// element type a row for each head size of the pass, with and without score features, or one for
+// all. A pass is a type that names its configurations and kernels (at the end of each kernel's
+// file).
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace crossflash::hip {
 
-inline constexpr int kLargestHead = 256;
+inline constexpr int kLargestHead = 512;
 
 // "forward_f16_d128_128x64_general" as a constant.
 struct VariantName {
@@ -38,6 +39,14 @@ inline constexpr VariantName kVariantName = [] {
   return name;
 }();
 
+template <class C>
+constexpr int slice_of() {
+  if constexpr (requires { C::kSlice; })
+    return C::kSlice;
+  else
+    return 0;
+}
+
 template <class P, class C>
 int prepare_kernel() {
 #ifdef __CUDACC__
@@ -63,6 +72,7 @@ constexpr Variant variant_of() {
           .general = C::kGeneral,
           .rows = C::kRows,
           .cols = C::kColumns,
+          .slice = slice_of<C>(),
           .threads = C::kThreads,
           .shared_bytes = C::kSharedBytes,
           .prepare = &prepare_kernel<P, C>,
@@ -79,6 +89,7 @@ int launch_kernel(const KernelArguments& arguments, void* stream) {
                       .general = C::kGeneral,
                       .rows = C::kRows,
                       .cols = C::kColumns,
+                      .slice = slice_of<C>(),
                       .threads = C::kThreads,
                       .shared_bytes = C::kSharedBytes,
                       .prepare = nullptr,
@@ -115,7 +126,7 @@ struct UnitTable {
 
 template <class Arch, class P, class T>
 Variants variants() {
-  return UnitTable<Arch, P, T, 64, 128, kLargestHead>::rows;
+  return UnitTable<Arch, P, T, 64, 128, 256>::rows;
 }
 
 }  // namespace crossflash::hip

@@ -80,6 +80,16 @@ CF_DEVICE int fresh(int x) {
   return x;
 }
 
+// The same for what all lanes of a wave have alike.
+CF_DEVICE int fresh_uniform(int x) {
+#ifdef __CUDACC__
+  asm volatile("" : "+r"(x));
+#else
+  asm volatile("" : "+s"(x));
+#endif
+  return x;
+}
+
 CF_DEVICE float max_of(float a, float b) { return fmaxf(a, b); }
 
 }  // namespace crossflash::hip

@@ -13,18 +13,23 @@ namespace {
 constexpr KernelPass kPasses[] = {KernelPass::forward, KernelPass::row_dot, KernelPass::grad_q,
                                   KernelPass::grad_kv};
 
-// Rows for f16: for each pass a special and a general one of head sizes to 128, then general of
-// 256.
+// Rows for f16: for each pass a special and a general one of head sizes to 128, a general one of
+// 256, and one of 512 whose blocks own slices of 256 columns. Row dots have one row.
 std::vector<Variant> unit_of(const char* arch, int shared_bytes) {
   std::vector<Variant> rows;
   for (const KernelPass pass : kPasses) {
-    const auto add = [&](const char* name, int head, bool general) {
-      rows.push_back({arch, name, pass, shared::CF_F16, head, general, 64, 32, 128, shared_bytes,
-                      nullptr, nullptr});
+    const auto add = [&](const char* name, int head, bool general, int slice = 0) {
+      rows.push_back({arch, name, pass, shared::CF_F16, head, general, 64, 32, slice, 128,
+                      shared_bytes, nullptr, nullptr});
     };
-    if (pass != KernelPass::row_dot) add("special_128", 128, false);
+    if (pass == KernelPass::row_dot) {
+      add("row_dot", 512, true);
+      continue;
+    }
+    add("special_128", 128, false);
     add("general_128", 128, true);
     add("general_256", 256, true);
+    add("wide_512", 512, true, 256);
   }
   return rows;
 }
@@ -74,6 +79,28 @@ TEST_F(HipPlanning, TakesTheFirstRowThatCan) {
   problem_.d_v = 129;
   ASSERT_TRUE(plan().ok());
   EXPECT_STREQ(plan_.forward.at(0).kernel->name, "general_256");
+  problem_.d_v = 257;
+  ASSERT_TRUE(plan().ok());
+  EXPECT_STREQ(plan_.forward.at(0).kernel->name, "wide_512");
+}
+
+TEST_F(HipPlanning, SlicesOfAnOutputAreBlocks) {
+  const auto expect_blocks = [&](std::int64_t forward, std::int64_t grad_q, std::int64_t grad_kv) {
+    ASSERT_TRUE(plan().ok());
+    EXPECT_STREQ(plan_.forward.at(0).kernel->name, "wide_512");
+    EXPECT_EQ(plan_.forward.at(0).blocks, 2 * 4 * 2 * forward);  // tiles, heads, batches
+    EXPECT_EQ(plan_.backward.at(0).blocks, 2 * 4 * 2);           // row dots are whole
+    EXPECT_EQ(plan_.backward.at(1).blocks, 2 * 4 * 2 * grad_q);
+    EXPECT_EQ(plan_.backward.at(2).blocks, 3 * 2 * 2 * grad_kv);  // dK's slices, then dV's
+  };
+  problem_.d = problem_.d_v = 512;
+  expect_blocks(2, 2, 4);
+  problem_.d = 257;
+  problem_.d_v = 40;
+  expect_blocks(1, 2, 3);
+  problem_.d = 1;
+  problem_.d_v = 320;
+  expect_blocks(2, 1, 3);
 }
 
 TEST_F(HipPlanning, ArchitecturesServeThemselvesAndNvidiasWhatCameAfter) {
@@ -109,7 +136,7 @@ TEST_F(HipPlanning, ALowerLimitMovesOnToARowThatFits) {
 
 TEST_F(HipPlanning, RefusesByNameWhatNoRowCanDo) {
   problem_.d = 257;
-  expect_refused(plan(), "head sizes end at 256");
+  expect_refused(plan("specialised"), "special_128 head sizes end at 128");
   problem_.d = 64;
   problem_.dtype = CROSSFLASH_BF16;
   expect_refused(plan(), "dtype is bf16");

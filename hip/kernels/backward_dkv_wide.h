@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// backward_dkv_wide.h: dK and dV for head sizes whose tiles fit nowhere whole (wide.h). A block
+// owns a tile of keys and a slice of either dK's or dV's columns, and walks as in backward_dkv.h.
+// Both are a sum of weights times rows of the queries, dS^T Q or (P z)^T dO; only dK needs dP.
+#pragma once
+
+#include "hip/kernels/backward_dkv.h"
+#include "hip/kernels/wide.h"
+
+namespace crossflash::hip {
+
+template <class C>
+__global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
+    grad_kv_wide_kernel(const KernelArguments a) {
+  using Mma = typename C::Mma;
+  using T = typename C::T;
+  extern __shared__ __align__(128) char shared_memory[];
+  SharedSpace space{shared_memory};
+  DeepProduct<C> product(space);
+  const auto value_tile = space.take<typename C::ValueTile>();  // (columns, slice), Q or dO
+  float* const statistics = reinterpret_cast<float*>(space.next);
+  const typename C::OutputTile sum_tile{reinterpret_cast<T*>(shared_memory)};
+
+  const SliceItem part(KernelPass::grad_kv, C::kSlice, a);
+  const KeyItem item(a, C::kRows, part.block);
+  const int slices_of_k = (a.d + C::kSlice - 1) / C::kSlice;
+  const bool of_k = part.slice < slices_of_k;
+  const int x0 = (of_k ? part.slice : part.slice - slices_of_k) * C::kSlice;
+  const int j0 = item.first;
+  const int seq_k = a.visibility.seq_k;
+  const float unit = score_unit<C::kGeneral>(a.score);
+
+  const QueryWalk<C> walk(a, item);
+  const int steps = walk.steps();
+  using Tile = HeadTile<T>;
+  const auto k = [&] { return Tile(a.k, item.batch, item.head_kv, a.d, j0, seq_k); };
+  const auto v = [&] { return Tile(a.v, item.batch, item.head_kv, a.d_v, j0, seq_k); };
+  const auto q = [&](int step) {
+    return Tile(a.q, item.batch, walk.head(step), a.d, walk.first(step), a.seq_q);
+  };
+  const auto grad_o = [&](int step) {
+    return Tile(a.grad_o, item.batch, walk.head(step), a.d_v, walk.first(step), a.seq_q);
+  };
+  if (steps > 0) product.start(k(), q(0));
+
+  Fragment<Mma, C::kRowBlocks, C::kSlice / 16> sum;
+  sum.clear();
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    walk.copy_statistics(step, statistics);
+    Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s, weights;
+    s.clear();
+    weights.clear();
+    product.add(s, k(), q(step));  // S^T = K Q^T
+    if (of_k) {
+      product.start(v(), grad_o(step));
+      product.add(weights, v(), grad_o(step));  // dP^T = V dO^T
+    }
+    const Tile values = of_k ? q(step) : grad_o(step);
+    copy_in<C::kThreads>(value_tile, from_column(values.rows, x0), values.first, a.seq_q);
+    copy_commit();
+
+    const int thread = fresh(static_cast<int>(threadIdx.x));
+    const int lane = thread % Mma::kWave;
+    const int i0 = walk.first(step);
+    const Place<Mma, false> place{i0, j0 + thread / Mma::kWave * C::kRowBlocks * 16, lane};
+    if (!shared::cf_tile_full(a.visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows))
+      mask_scores(s, place, a.visibility, a.seq_q);
+    const auto differentiate = [&](int r, int c, int v_, float& x, float z) {
+      const auto row = walk.statistics_at(step, statistics, 16 * c + Mma::column(lane, v_));
+      float slope;
+      const float p =
+          probability<C::kGeneral>(a.score, s.x[r][c][v_], unit, row.base, slope) * row.mend;
+      x = of_k ? p * (x * z - row.D) * slope : p * z;
+    };
+    if ((a.score.features & shared::CF_DROPOUT) != 0) {
+      const auto flat = static_cast<shared::uint>(item.batch * a.heads_q + walk.head(step));
+      for_each_kept(weights, place, a, flat, differentiate);
+    } else {
+      weights.for_each([&](int r, int c, int v_, float& x) { differentiate(r, c, v_, x, 1.0f); });
+    }
+
+    copy_wait<0>();
+    __syncthreads();  // Q or dO is there, and the statistics no longer in use
+    if (step + 1 < steps) product.start(k(), q(step + 1));
+    add_weighted(sum, weights, value_tile, 0, 0, lane);  // dK += dS^T Q, dV += (P z)^T dO
+  }
+  __syncthreads();
+
+  const int lane = static_cast<int>(threadIdx.x) % Mma::kWave;
+  const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
+  store_sum(sum, sum_tile, wave_row, 0, lane);
+  __syncthreads();
+  const auto output = of_k ? head_rows<T>(a.grad_k, item.batch, item.head_kv, a.d)
+                           : head_rows<T>(a.grad_v, item.batch, item.head_kv, a.d_v);
+  copy_out<C::kThreads>(sum_tile, from_column(output, x0), j0, seq_k);
+}
+
+struct backward_dkv_wide {
+  static constexpr const char* kName = "grad_kv_wide";
+  static constexpr KernelPass kPass = KernelPass::grad_kv;
+  static constexpr bool kEverySize = true;
+  template <class Arch, class T, int kHead, bool kGeneral>
+  using Config = WideConfig<Arch, T, kHead, kGeneral, false>;
+  template <class C>
+  static auto kernel() {
+    return &grad_kv_wide_kernel<C>;
+  }
+};
+
+}  // namespace crossflash::hip
