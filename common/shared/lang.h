@@ -31,8 +31,8 @@ float cf_bits_float(uint x) { return uintBitsToFloat(x); }
 
 #else
 
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #if defined(__HIP__) || defined(__CUDACC__)
@@ -62,16 +62,8 @@ CF_FN float cf_log2(float x) { return std::log2(x); }
 CF_FN double cf_log2(double x) { return std::log2(x); }
 CF_FN float cf_neg_inf() { return -std::numeric_limits<float>::infinity(); }
 CF_FN bool cf_is_neg_inf(float x) { return x == -std::numeric_limits<float>::infinity(); }
-CF_FN uint cf_float_bits(float x) {
-  uint bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-CF_FN float cf_bits_float(uint bits) {
-  float x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
-}
+CF_FN uint cf_float_bits(float x) { return std::bit_cast<uint>(x); }
+CF_FN float cf_bits_float(uint bits) { return std::bit_cast<float>(bits); }
 CF_END
 
 #endif
