@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/half.h"
+#include "hip/split.h"
 
 namespace crossflash::hip {
 namespace {
@@ -13,6 +14,10 @@ constexpr const char* pass_name(KernelPass pass) {
   switch (pass) {
     case KernelPass::forward:
       return "forward";
+    case KernelPass::forward_split:
+      return "forward over split keys";
+    case KernelPass::combine:
+      return "combining split keys";
     case KernelPass::row_dot:
       return "row dot";
     case KernelPass::grad_q:
@@ -56,6 +61,9 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
   a.grad_v = strides_of(p, TensorId::grad_v);
   const Strides& rows = p.tensor(TensorId::lse).strides;
   a.lse = a.delta = a.mend = {nullptr, rows.batch, rows.seq, rows.head};
+  a.splits = 1;
+  const std::int64_t state = p.d_v + 2;
+  a.states = {nullptr, p.heads_q * p.seq_q * state, state, p.seq_q * state};
   *out = a;
   return {};
 }
@@ -64,9 +72,10 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
 std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
                      const std::string& variant) {
   const KernelArguments& a = plan.arguments;
-  // Row dots are the same for every score.
-  const bool chosen = variant.empty() || row.pass == KernelPass::row_dot;
-  if (!chosen && row.general != (variant == "general")) return fmt::format("is not {}", variant);
+  // Row dots and combining are the same for every score.
+  const bool any = variant.empty() || variant == "split" || row.pass == KernelPass::row_dot ||
+                   row.pass == KernelPass::combine;
+  if (!any && row.general != (variant == "general")) return fmt::format("is not {}", variant);
   if (std::max(a.d, a.d_v) > row.head) return fmt::format("head sizes end at {}", row.head);
   if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no dropout";
   if (row.shared_bytes > caps.shared_bytes)
@@ -74,35 +83,84 @@ std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
                        caps.shared_bytes);
   if (row.threads > caps.threads)
     return fmt::format("needs {} threads of {}", row.threads, caps.threads);
+  if (row.pass == KernelPass::forward_split &&
+      std::int64_t{a.seq_q} * a.group > std::numeric_limits<int>::max() - row.rows)
+    return "packs the queries of a group into rows that an int counts";
   const std::int64_t count = blocks(row, a);
   if (count > caps.blocks || count > caps.total_threads / row.threads)
     return fmt::format("needs {} blocks", count);
   return {};
 }
 
-Status choose(KernelPass pass, const Caps& caps, std::span<const Unit> units,
-              const std::string& variant, HipPlan* plan, std::vector<Step>* steps) {
-  std::string reasons;
+// The first row of the table that can, or null and why none can.
+const Variant* find(KernelPass pass, const Caps& caps, std::span<const Unit> units,
+                    const std::string& variant, const HipPlan& plan, std::string* reasons) {
   for (const Unit& unit : units) {
     if (!runs_on(unit.gpus, caps.architecture)) continue;
     for (const Variant& row : *unit.rows) {
-      if (row.pass != pass || row.dtype != static_cast<shared::uint>(plan->problem.dtype)) continue;
-      const std::string why_not = obstacle(row, *plan, caps, variant);
-      if (!why_not.empty()) {
-        reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", row.name, why_not);
-        continue;
-      }
-      steps->push_back({&row, blocks(row, plan->arguments)});
-      plan->describe += fmt::format("{} {} ({} threads, {:.1f} KiB shared)",
-                                    steps == &plan->forward && plan->backward.empty() ? "" : ",",
-                                    row.name, row.threads, row.shared_bytes / 1024.0);
-      return {};
+      if (row.pass != pass || row.dtype != static_cast<shared::uint>(plan.problem.dtype)) continue;
+      const std::string why_not = obstacle(row, plan, caps, variant);
+      if (why_not.empty()) return &row;
+      *reasons += fmt::format("{}{} {}", reasons->empty() ? "" : ", ", row.name, why_not);
     }
+  }
+  return nullptr;
+}
+
+void add_step(const Variant& row, HipPlan* plan, std::vector<Step>* steps) {
+  plan->describe += fmt::format("{} {} ({} threads, {:.1f} KiB shared)",
+                                plan->forward.empty() && plan->backward.empty() ? "" : ",",
+                                row.name, row.threads, row.shared_bytes / 1024.0);
+  steps->push_back({&row, blocks(row, plan->arguments)});
+}
+
+Status choose(KernelPass pass, const Caps& caps, std::span<const Unit> units,
+              const std::string& variant, HipPlan* plan, std::vector<Step>* steps) {
+  std::string reasons;
+  const Variant* row = find(pass, caps, units, variant, *plan, &reasons);
+  if (row != nullptr) {
+    add_step(*row, plan, steps);
+    return {};
   }
   if (reasons.empty())
     return unsupported("dtype is {}; hip has no kernel for {} of it on {}",
                        dtype_name(plan->problem.dtype), pass_name(pass), caps.architecture);
   return unsupported("no kernel for {} on {} can: {}", pass_name(pass), caps.architecture, reasons);
+}
+
+// Forward over split keys if a row can, and if it takes less time than `whole`, the kernel that
+// would do it otherwise, or is asked for, or sums better.
+bool choose_split(const Variant* whole, const Caps& caps, std::span<const Unit> units,
+                  const std::string& variant, HipPlan* plan) {
+  KernelArguments& a = plan->arguments;
+  const bool must = variant == "split" || sums_too_long(plan->problem.dtype, a);
+  if (a.seq_q == 0 || (!must && !variant.empty())) return false;
+  std::string reasons;
+  const Variant* split = find(KernelPass::forward_split, caps, units, variant, *plan, &reasons);
+  const Variant* combine = find(KernelPass::combine, caps, units, variant, *plan, &reasons);
+  if (split == nullptr || combine == nullptr) return false;
+  a.splits = best_splits(*split, a, caps, must ? 2 : 1);
+  if (!obstacle(*split, *plan, caps, variant).empty() ||
+      (!must && whole != nullptr && !split_pays(*split, *whole, a, caps))) {
+    a.splits = 1;
+    return false;
+  }
+  add_step(*split, plan, &plan->forward);
+  if (a.splits == 1) return true;
+  plan->describe += fmt::format(" over {} stretches of the keys", a.splits);
+  add_step(*combine, plan, &plan->forward);
+  plan->forward_regions.push_back({&KernelArguments::states, 0});
+  plan->forward_workspace = sizeof(float) * static_cast<std::uint64_t>(a.splits) *
+                            static_cast<std::uint64_t>(a.batch * a.states.batch);
+  return true;
+}
+
+Status choose_forward(const Caps& caps, std::span<const Unit> units, const std::string& variant,
+                      HipPlan* plan) {
+  std::string reasons;
+  const Variant* whole = find(KernelPass::forward, caps, units, variant, *plan, &reasons);
+  if (choose_split(whole, caps, units, variant, plan)) return {};
+  return choose(KernelPass::forward, caps, units, variant, plan, &plan->forward);
 }
 
 }  // namespace
@@ -113,8 +171,7 @@ Status make_plan(const Problem& problem, const Caps& caps, std::span<const Unit>
   plan.problem = problem;
   CROSSFLASH_TRY(make_arguments(problem, &plan.arguments));
   plan.describe = fmt::format("hip {} {}:", caps.architecture, dtype_name(problem.dtype));
-  if (problem.forward)
-    CROSSFLASH_TRY(choose(KernelPass::forward, caps, units, variant, &plan, &plan.forward));
+  if (problem.forward) CROSSFLASH_TRY(choose_forward(caps, units, variant, &plan));
   if (problem.backward) {
     for (const KernelPass pass : {KernelPass::row_dot, KernelPass::grad_q, KernelPass::grad_kv})
       CROSSFLASH_TRY(choose(pass, caps, units, variant, &plan, &plan.backward));

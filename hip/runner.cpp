@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "hip/runner.h"
 
+#include <algorithm>
+
 #include "common/half.h"
 #include "hip/check.h"
 #include "hip/device.h"
@@ -19,7 +21,9 @@ Status Runner::create(const HipDevice& device, HipPlan plan, std::unique_ptr<Pla
         return device_error("{} cannot run on {}: {}", step.kernel->name, device.info().name,
                             status.text());
     }
-  if (const std::uint64_t bytes = runner->plan_.backward_workspace; bytes > 0) {
+  const std::uint64_t bytes =
+      std::max(runner->workspace_bytes(Pass::forward), runner->workspace_bytes(Pass::backward));
+  if (bytes > 0) {
     runner->workspace_ = std::make_unique<Workspace>();
     CROSSFLASH_TRY(runner->workspace_->create(bytes));
   }
@@ -44,7 +48,7 @@ Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
   return device_.buffers().check_stretch("workspace", args.workspace, plan_.workspace(pass));
 }
 
-KernelArguments Runner::bind(const RunArgs& args, std::byte* workspace) const {
+KernelArguments Runner::bind(Pass pass, const RunArgs& args, std::byte* workspace) const {
   KernelArguments a = plan_.arguments;
   const auto data = [&](TensorId id) { return address(args.buffer(id)); };
   a.dropout = args.dropout;
@@ -58,14 +62,14 @@ KernelArguments Runner::bind(const RunArgs& args, std::byte* workspace) const {
   a.grad_v.data = data(TensorId::grad_v);
   a.lse.data = reinterpret_cast<float*>(data(TensorId::lse));
   if (workspace != nullptr)
-    for (const Region& region : plan_.backward_regions)
+    for (const Region& region : plan_.regions(pass))
       (a.*region.rows).data = reinterpret_cast<float*>(workspace + region.offset);
   return a;
 }
 
 Status Runner::enqueue(Pass pass, const RunArgs& args, std::byte* workspace,
                        hipStream_t stream) const {
-  const KernelArguments arguments = bind(args, workspace);
+  const KernelArguments arguments = bind(pass, args, workspace);
   for (const Step& step : plan_.steps(pass))
     if (step.blocks > 0)
       CROSSFLASH_TRY(check(static_cast<hipError_t>(step.kernel->launch(arguments, stream)),

@@ -8,7 +8,7 @@ struct TileShape {
   int rows, columns;  // rows a block owns, columns it walks in
   int waves;          // of the block
   int blocks;         // at least this many on one multiprocessor: bounds the registers of a thread
-  int stages = 1;     // copies of the walked tiles in shared memory (backward)
+  int stages = 1;     // copies of the walked tiles in shared memory
   int wave_columns = 1;  // waves side by side over the columns (grad_kv)
 };
 

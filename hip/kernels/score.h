@@ -39,6 +39,9 @@ struct Place {
   CF_DEVICE int key_of(int r, int c, int v) const {
     return key + (kRowsAreQueries ? 16 * c + Mma::column(lane, v) : 16 * r + Mma::row(lane, v));
   }
+  CF_DEVICE int query_of_row(int n) const { return query + n; }
+  // Heads past the one that for_each_kept is told.
+  CF_DEVICE int head_of(int, int) const { return 0; }
 };
 
 // Scores of elements that are not visible = -inf. What a row sees is an interval of the columns.
@@ -54,8 +57,9 @@ CF_DEVICE void mask_scores(F& s, const P& place, const shared::cf_visibility& vi
       const int row = slot_row<Mma>(r, slot, place.lane);
       int end;
       if constexpr (P::kRowsAreQueries) {
-        begin[slot] = shared::cf_keys_begin(visibility, place.query + row) - place.key;
-        end = shared::cf_keys_end(visibility, place.query + row + 1) - place.key;
+        const int i = place.query_of_row(row);
+        begin[slot] = shared::cf_keys_begin(visibility, i) - place.key;
+        end = shared::cf_keys_end(visibility, i + 1) - place.key;
       } else {
         const int j = place.key + row;
         begin[slot] = shared::cf_queries_begin(visibility, j, seq_q) - place.query;
@@ -88,8 +92,9 @@ CF_DEVICE void for_each_kept(F& s, const P& place, const KernelArguments& a, sha
       for (int first = 0; first < Mma::kValues; first += kShare) {
         const auto i = static_cast<shared::uint>(place.query_of(r, c, first));
         const auto j = static_cast<shared::uint>(place.key_of(r, c, first));
+        const auto head = flat_head + static_cast<shared::uint>(place.head_of(r, first));
         const auto draws =
-            shared::cf_dropout_block(a.dropout, flat_head, i, j / shared::CF_DROPOUT_KEYS);
+            shared::cf_dropout_block(a.dropout, head, i, j / shared::CF_DROPOUT_KEYS);
 #pragma unroll
         for (int n = 0; n < kShare; ++n) {
           const bool kept =

@@ -68,6 +68,17 @@ CF_DEVICE void stay(float& x) {
 #endif
 }
 
+// a b, never fused with a sum.
+CF_DEVICE float rounded_product(float a, float b) {
+#ifdef __CUDACC__
+  return __fmul_rn(a, b);
+#else
+  float product = a * b;
+  stay(product);
+  return product;
+#endif
+}
+
 // x, but what is computed from it inside a loop stays there. Used on the lane's number, of which
 // all addresses in shared memory are made: held over the loop they cost more registers than there
 // are.

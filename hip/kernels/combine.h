@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// combine.h: the states (m, l, o) that forward_split left for the stretches of the keys become O
+// and LSE, by the combine operator. A block owns a row; its threads stand in a grid of columns by
+// every kSide-th stretch. Each sum has one order, so that results do not change from run to run.
+#pragma once
+
+#include "hip/kernels/item.h"
+#include "hip/kernels/score.h"
+
+namespace crossflash::hip {
+
+template <class Arch, class T_, int kHead_, bool kGeneral_>
+struct CombineConfig {
+  using T = T_;
+  static constexpr int kHead = kHead_;
+  static constexpr bool kGeneral = kGeneral_;
+  static constexpr int kRows = 1;
+  static constexpr int kColumns = 64;  // of O at a time
+  static constexpr int kSide = 4;      // stretches of the keys at a time
+  static constexpr int kThreads = kColumns * kSide;
+  static constexpr int kSharedBytes = 0;
+  static_assert(kThreads >= kMostSplits);
+};
+
+template <class C>
+__global__ void __launch_bounds__(C::kThreads) combine_kernel(const KernelArguments a) {
+  using T = typename C::T;
+  __shared__ float m_of[kMostSplits], l_of[kMostSplits];  // then factors and their part of l
+  __shared__ float o_of[C::kSide][C::kColumns];
+  const int thread = static_cast<int>(threadIdx.x);
+  const QueryItem item(a, C::kRows);
+  const int i = item.first;
+  if (thread < a.splits) {
+    const float* const from = split_state(a, thread, item.batch, item.head, i);
+    m_of[thread] = from[0];
+    l_of[thread] = from[1];
+  }
+  __syncthreads();
+  float m = shared::cf_neg_inf();
+  for (int n = 0; n < a.splits; ++n) m = shared::cf_combine_max(m, m_of[n]);
+  __syncthreads();
+  if (thread < a.splits) {
+    m_of[thread] = shared::cf_rescale(m_of[thread], m);
+    l_of[thread] *= m_of[thread];
+  }
+  __syncthreads();
+  float l = 0.0f;
+  for (int n = 0; n < a.splits; ++n) l += l_of[n];
+  if (thread == 0) head_values(a.lse, item.batch, item.head)[i * a.lse.seq] = shared::cf_lse(m, l);
+
+  const auto o_row = head_rows<T>(a.o, item.batch, item.head, a.d_v).data + i * a.o.seq;
+  const int side = thread / C::kColumns;
+  for (int c0 = 0; c0 < a.d_v; c0 += C::kColumns) {
+    const int column = c0 + thread % C::kColumns;
+    float o = 0.0f;
+    if (column < a.d_v)
+#pragma unroll 8
+      for (int n = side; n < a.splits; n += C::kSide)
+        o += split_state(a, n, item.batch, item.head, i)[2 + column] * m_of[n];
+    o_of[side][thread % C::kColumns] = o;
+    __syncthreads();
+    if (side == 0 && column < a.d_v) {
+      for (int n = 1; n < C::kSide; ++n) o += o_of[n][thread];
+      o *= shared::cf_inverse_sum(l);
+      store_run<1>(o_row + column, &o);
+    }
+    __syncthreads();
+  }
+}
+
+struct combine {
+  static constexpr const char* kName = "combine";
+  static constexpr KernelPass kPass = KernelPass::combine;
+  static constexpr bool kEverySize = true;
+  template <class Arch, class T, int kHead, bool kGeneral>
+  using Config = CombineConfig<Arch, T, kHead, kGeneral>;
+  template <class C>
+  static auto kernel() {
+    return &combine_kernel<C>;
+  }
+};
+
+}  // namespace crossflash::hip
