@@ -27,7 +27,6 @@ Caps read_caps(const hipDeviceProp_t& properties) {
   caps.threads = properties.maxThreadsPerBlock;
   caps.blocks = properties.maxGridSize[0];
   caps.total_threads = kTotalThreads;
-  caps.multiprocessors = properties.multiProcessorCount;
   return caps;
 }
 

@@ -14,7 +14,6 @@ struct Caps {
   int threads = 0;                 // of a block
   std::int64_t blocks = 0;         // of a launch along x
   std::int64_t total_threads = 0;  // of a launch
-  int multiprocessors = 1;         // AMD: compute units or, RDNA, their pairs
 };
 
 // Whether code compiled for `gpus` runs on `device`. `gpus` is a list as CMake takes it,

@@ -13,8 +13,7 @@ Status HipDevice::create(DeviceInfo info, Caps caps, const DeviceOptions& option
                          std::unique_ptr<Device>* out) {
   if (!options.variant.empty() &&
       std::find(kVariants.begin(), kVariants.end(), options.variant) == kVariants.end())
-    return unsupported("variant is \"{}\"; hip has specialised, general and split",
-                       options.variant);
+    return unsupported("variant is \"{}\"; hip has specialised and general", options.variant);
   if (!options.limits.empty())
     return unsupported("limits is \"{}\"; the hip backend has no limits that could be lowered",
                        options.limits);

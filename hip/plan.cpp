@@ -2,10 +2,10 @@
 #include "hip/plan.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 
 #include "common/half.h"
-#include "hip/split.h"
 
 namespace crossflash::hip {
 namespace {
@@ -14,16 +14,16 @@ constexpr const char* pass_name(KernelPass pass) {
   switch (pass) {
     case KernelPass::forward:
       return "forward";
-    case KernelPass::forward_split:
-      return "forward over split keys";
-    case KernelPass::combine:
-      return "combining split keys";
     case KernelPass::row_dot:
       return "row dot";
     case KernelPass::grad_q:
       return "dQ";
     case KernelPass::grad_kv:
       return "dK and dV";
+    case KernelPass::grad_all:
+      return "all gradients at once";
+    case KernelPass::cast_grad_q:
+      return "dQ from its sums";
   }
   return "";
 }
@@ -60,10 +60,10 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
   a.grad_k = strides_of(p, TensorId::grad_k);
   a.grad_v = strides_of(p, TensorId::grad_v);
   const Strides& rows = p.tensor(TensorId::lse).strides;
-  a.lse = a.delta = a.mend = {nullptr, rows.batch, rows.seq, rows.head};
-  a.splits = 1;
-  const std::int64_t state = p.d_v + 2;
-  a.states = {nullptr, p.heads_q * p.seq_q * state, state, p.seq_q * state};
+  a.lse = a.delta = a.mend = a.base = {nullptr, rows.batch, rows.seq, rows.head};
+  const auto padded = [](std::int64_t n) { return (n + kSumUnit - 1) / kSumUnit * kSumUnit; };
+  const std::int64_t width = padded(p.d), of_head = width * padded(p.seq_q);
+  a.grad_q_sums = {nullptr, of_head * p.heads_q, width, of_head};
   *out = a;
   return {};
 }
@@ -72,10 +72,10 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
 std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
                      const std::string& variant) {
   const KernelArguments& a = plan.arguments;
-  // Row dots and combining are the same for every score.
-  const bool any = variant.empty() || variant == "split" || row.pass == KernelPass::row_dot ||
-                   row.pass == KernelPass::combine;
-  if (!any && row.general != (variant == "general")) return fmt::format("is not {}", variant);
+  // Row dots and casts are the same for every score.
+  const bool chosen =
+      variant.empty() || row.pass == KernelPass::row_dot || row.pass == KernelPass::cast_grad_q;
+  if (!chosen && row.general != (variant == "general")) return fmt::format("is not {}", variant);
   if (std::max(a.d, a.d_v) > row.head) return fmt::format("head sizes end at {}", row.head);
   if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no dropout";
   if (row.shared_bytes > caps.shared_bytes)
@@ -83,44 +83,30 @@ std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
                        caps.shared_bytes);
   if (row.threads > caps.threads)
     return fmt::format("needs {} threads of {}", row.threads, caps.threads);
-  if (row.pass == KernelPass::forward_split &&
-      std::int64_t{a.seq_q} * a.group > std::numeric_limits<int>::max() - row.rows)
-    return "packs the queries of a group into rows that an int counts";
   const std::int64_t count = blocks(row, a);
   if (count > caps.blocks || count > caps.total_threads / row.threads)
     return fmt::format("needs {} blocks", count);
   return {};
 }
 
-// The first row of the table that can, or null and why none can.
-const Variant* find(KernelPass pass, const Caps& caps, std::span<const Unit> units,
-                    const std::string& variant, const HipPlan& plan, std::string* reasons) {
-  for (const Unit& unit : units) {
-    if (!runs_on(unit.gpus, caps.architecture)) continue;
-    for (const Variant& row : *unit.rows) {
-      if (row.pass != pass || row.dtype != static_cast<shared::uint>(plan.problem.dtype)) continue;
-      const std::string why_not = obstacle(row, plan, caps, variant);
-      if (why_not.empty()) return &row;
-      *reasons += fmt::format("{}{} {}", reasons->empty() ? "" : ", ", row.name, why_not);
-    }
-  }
-  return nullptr;
-}
-
-void add_step(const Variant& row, HipPlan* plan, std::vector<Step>* steps) {
-  plan->describe += fmt::format("{} {} ({} threads, {:.1f} KiB shared)",
-                                plan->forward.empty() && plan->backward.empty() ? "" : ",",
-                                row.name, row.threads, row.shared_bytes / 1024.0);
-  steps->push_back({&row, blocks(row, plan->arguments)});
-}
-
 Status choose(KernelPass pass, const Caps& caps, std::span<const Unit> units,
               const std::string& variant, HipPlan* plan, std::vector<Step>* steps) {
   std::string reasons;
-  const Variant* row = find(pass, caps, units, variant, *plan, &reasons);
-  if (row != nullptr) {
-    add_step(*row, plan, steps);
-    return {};
+  for (const Unit& unit : units) {
+    if (!runs_on(unit.gpus, caps.architecture)) continue;
+    for (const Variant& row : *unit.rows) {
+      if (row.pass != pass || row.dtype != static_cast<shared::uint>(plan->problem.dtype)) continue;
+      const std::string why_not = obstacle(row, *plan, caps, variant);
+      if (!why_not.empty()) {
+        reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", row.name, why_not);
+        continue;
+      }
+      steps->push_back({&row, blocks(row, plan->arguments)});
+      plan->describe += fmt::format("{} {} ({} threads, {:.1f} KiB shared)",
+                                    steps == &plan->forward && plan->backward.empty() ? "" : ",",
+                                    row.name, row.threads, row.shared_bytes / 1024.0);
+      return {};
+    }
   }
   if (reasons.empty())
     return unsupported("dtype is {}; hip has no kernel for {} of it on {}",
@@ -128,39 +114,39 @@ Status choose(KernelPass pass, const Caps& caps, std::span<const Unit> units,
   return unsupported("no kernel for {} on {} can: {}", pass_name(pass), caps.architecture, reasons);
 }
 
-// Forward over split keys if a row can, and if it takes less time than `whole`, the kernel that
-// would do it otherwise, or is asked for, or sums better.
-bool choose_split(const Variant* whole, const Caps& caps, std::span<const Unit> units,
-                  const std::string& variant, HipPlan* plan) {
-  KernelArguments& a = plan->arguments;
-  const bool must = variant == "split" || sums_too_long(plan->problem.dtype, a);
-  if (a.seq_q == 0 || (!must && !variant.empty())) return false;
-  std::string reasons;
-  const Variant* split = find(KernelPass::forward_split, caps, units, variant, *plan, &reasons);
-  const Variant* combine = find(KernelPass::combine, caps, units, variant, *plan, &reasons);
-  if (split == nullptr || combine == nullptr) return false;
-  a.splits = best_splits(*split, a, caps, must ? 2 : 1);
-  if (!obstacle(*split, *plan, caps, variant).empty() ||
-      (!must && whole != nullptr && !split_pays(*split, *whole, a, caps))) {
-    a.splits = 1;
-    return false;
+using Rows = KernelRows KernelArguments::*;
+
+// Backward as these passes, which hand each other these parts of the workspace.
+Status choose_backward(std::initializer_list<KernelPass> passes, std::initializer_list<Rows> shared,
+                       const Caps& caps, std::span<const Unit> units, const std::string& variant,
+                       HipPlan* out) {
+  HipPlan plan = *out;
+  for (const KernelPass pass : passes)
+    CROSSFLASH_TRY(choose(pass, caps, units, variant, &plan, &plan.backward));
+  std::uint64_t end = 0;
+  for (const Rows rows : shared) {
+    plan.backward_regions.push_back({rows, end});
+    const auto count =
+        static_cast<std::uint64_t>((plan.arguments.*rows).batch * plan.problem.batch);
+    end += (count * sizeof(float) + kRegionBytes - 1) / kRegionBytes * kRegionBytes;
   }
-  add_step(*split, plan, &plan->forward);
-  if (a.splits == 1) return true;
-  plan->describe += fmt::format(" over {} stretches of the keys", a.splits);
-  add_step(*combine, plan, &plan->forward);
-  plan->forward_regions.push_back({&KernelArguments::states, 0});
-  plan->forward_workspace = sizeof(float) * static_cast<std::uint64_t>(a.splits) *
-                            static_cast<std::uint64_t>(a.batch * a.states.batch);
-  return true;
+  if (end > 0) plan.backward_workspace = end + kRegionBytes - sizeof(float);
+  *out = std::move(plan);
+  return {};
 }
 
-Status choose_forward(const Caps& caps, std::span<const Unit> units, const std::string& variant,
-                      HipPlan* plan) {
-  std::string reasons;
-  const Variant* whole = find(KernelPass::forward, caps, units, variant, *plan, &reasons);
-  if (choose_split(whole, caps, units, variant, plan)) return {};
-  return choose(KernelPass::forward, caps, units, variant, plan, &plan->forward);
+// Five products and sums of dQ in any order where the table has them and the problem allows it;
+// else seven, every sum in one order.
+Status choose_backward(const Caps& caps, std::span<const Unit> units, const std::string& variant,
+                       HipPlan* plan) {
+  using A = KernelArguments;
+  if (!plan->problem.deterministic &&
+      choose_backward({KernelPass::row_dot, KernelPass::grad_all, KernelPass::cast_grad_q},
+                      {&A::delta, &A::base, &A::grad_q_sums}, caps, units, variant, plan)
+          .ok())
+    return {};
+  return choose_backward({KernelPass::row_dot, KernelPass::grad_q, KernelPass::grad_kv},
+                         {&A::delta, &A::mend}, caps, units, variant, plan);
 }
 
 }  // namespace
@@ -171,17 +157,9 @@ Status make_plan(const Problem& problem, const Caps& caps, std::span<const Unit>
   plan.problem = problem;
   CROSSFLASH_TRY(make_arguments(problem, &plan.arguments));
   plan.describe = fmt::format("hip {} {}:", caps.architecture, dtype_name(problem.dtype));
-  if (problem.forward) CROSSFLASH_TRY(choose_forward(caps, units, variant, &plan));
-  if (problem.backward) {
-    for (const KernelPass pass : {KernelPass::row_dot, KernelPass::grad_q, KernelPass::grad_kv})
-      CROSSFLASH_TRY(choose(pass, caps, units, variant, &plan, &plan.backward));
-    for (KernelRows KernelArguments::*rows : {&KernelArguments::delta, &KernelArguments::mend}) {
-      plan.backward_regions.push_back({rows, plan.backward_workspace});
-      plan.backward_workspace +=
-          sizeof(float) *
-          static_cast<std::uint64_t>(problem.batch * problem.heads_q * problem.seq_q);
-    }
-  }
+  if (problem.forward)
+    CROSSFLASH_TRY(choose(KernelPass::forward, caps, units, variant, &plan, &plan.forward));
+  if (problem.backward) CROSSFLASH_TRY(choose_backward(caps, units, variant, &plan));
   plan.describe += "; f32 sums; the first rows of the table that can";
   *out = std::move(plan);
   return {};

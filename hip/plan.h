@@ -15,17 +15,20 @@
 
 namespace crossflash::hip {
 
-// How rows of the table are chosen, if by name: the first that can or only those that take any
-// score, with forward as one kernel; or forward over split keys, even where that takes longer.
-constexpr std::array<const char*, 3> kVariants = {"specialised", "general", "split"};
+// Regions start at multiples of this, which is what grad_all adds at a time; the workspace itself
+// may start at any f32.
+constexpr std::uint64_t kRegionBytes = 16;
+
+// How rows of the table are chosen: the first that can, or only those that take any score.
+constexpr std::array<const char*, 2> kVariants = {"specialised", "general"};
 
 struct Step {
   const Variant* kernel;
   std::int64_t blocks;  // 0: nothing to launch
 };
 
-// A stretch of the workspace: the f32 of one member of KernelArguments. The list of them is what
-// both the size and the pointers come from.
+// A stretch of the workspace, for one member of KernelArguments. The list of them is what both the
+// size and the pointers come from.
 struct Region {
   KernelRows KernelArguments::*rows;
   std::uint64_t offset;  // bytes
@@ -35,22 +38,20 @@ struct HipPlan {
   Problem problem;
   KernelArguments arguments;  // but for pointers and the random state
   std::vector<Step> forward, backward;
-  std::vector<Region> forward_regions, backward_regions;
-  std::uint64_t forward_workspace = 0, backward_workspace = 0;  // bytes
+  std::vector<Region> backward_regions;
+  std::uint64_t backward_workspace = 0;  // bytes, with what aligning its start may take
   std::string describe;
 
   const std::vector<Step>& steps(Pass pass) const {
     return pass == Pass::forward ? forward : backward;
   }
-  const std::vector<Region>& regions(Pass pass) const {
-    return pass == Pass::forward ? forward_regions : backward_regions;
-  }
+  // Forward needs none.
   std::uint64_t workspace(Pass pass) const {
-    return pass == Pass::forward ? forward_workspace : backward_workspace;
+    return pass == Pass::forward ? 0 : backward_workspace;
   }
 };
 
-// `variant` is one of kVariants, or empty: the first row that can, and split keys where they pay.
+// `variant` is one of kVariants, or empty: the first row that can.
 Status make_plan(const Problem& problem, const Caps& caps, std::span<const Unit> units,
                  const std::string& variant, HipPlan* out);
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "hip/runner.h"
 
-#include <algorithm>
-
 #include "common/half.h"
 #include "hip/check.h"
 #include "hip/device.h"
@@ -21,9 +19,7 @@ Status Runner::create(const HipDevice& device, HipPlan plan, std::unique_ptr<Pla
         return device_error("{} cannot run on {}: {}", step.kernel->name, device.info().name,
                             status.text());
     }
-  const std::uint64_t bytes =
-      std::max(runner->workspace_bytes(Pass::forward), runner->workspace_bytes(Pass::backward));
-  if (bytes > 0) {
+  if (const std::uint64_t bytes = runner->plan_.backward_workspace; bytes > 0) {
     runner->workspace_ = std::make_unique<Workspace>();
     CROSSFLASH_TRY(runner->workspace_->create(bytes));
   }
@@ -48,7 +44,7 @@ Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
   return device_.buffers().check_stretch("workspace", args.workspace, plan_.workspace(pass));
 }
 
-KernelArguments Runner::bind(Pass pass, const RunArgs& args, std::byte* workspace) const {
+KernelArguments Runner::bind(const RunArgs& args, std::byte* workspace) const {
   KernelArguments a = plan_.arguments;
   const auto data = [&](TensorId id) { return address(args.buffer(id)); };
   a.dropout = args.dropout;
@@ -61,15 +57,18 @@ KernelArguments Runner::bind(Pass pass, const RunArgs& args, std::byte* workspac
   a.grad_k.data = data(TensorId::grad_k);
   a.grad_v.data = data(TensorId::grad_v);
   a.lse.data = reinterpret_cast<float*>(data(TensorId::lse));
-  if (workspace != nullptr)
-    for (const Region& region : plan_.regions(pass))
-      (a.*region.rows).data = reinterpret_cast<float*>(workspace + region.offset);
+  if (workspace != nullptr) {
+    const auto past = reinterpret_cast<std::uintptr_t>(workspace) % kRegionBytes;
+    std::byte* const start = workspace + (kRegionBytes - past) % kRegionBytes;
+    for (const Region& region : plan_.backward_regions)
+      (a.*region.rows).data = reinterpret_cast<float*>(start + region.offset);
+  }
   return a;
 }
 
 Status Runner::enqueue(Pass pass, const RunArgs& args, std::byte* workspace,
                        hipStream_t stream) const {
-  const KernelArguments arguments = bind(pass, args, workspace);
+  const KernelArguments arguments = bind(args, workspace);
   for (const Step& step : plan_.steps(pass))
     if (step.blocks > 0)
       CROSSFLASH_TRY(check(static_cast<hipError_t>(step.kernel->launch(arguments, stream)),

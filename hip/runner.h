@@ -26,7 +26,7 @@ class Runner : public Plan {
  private:
   Runner(const HipDevice& device, HipPlan plan) : device_(device), plan_(std::move(plan)) {}
   Status check_buffers(Pass pass, const RunArgs& args) const;
-  KernelArguments bind(Pass pass, const RunArgs& args, std::byte* workspace) const;
+  KernelArguments bind(const RunArgs& args, std::byte* workspace) const;
   Status enqueue(Pass pass, const RunArgs& args, std::byte* workspace, hipStream_t stream) const;
 
   const HipDevice& device_;

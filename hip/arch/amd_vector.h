@@ -15,11 +15,6 @@ struct AmdVector {
     if (head <= 128) return {32, 32, 2, 1};
     return {32, 16, 2, 1};
   }
-  static constexpr TileShape split_tile(int head) {
-    if (head <= 64) return {16, 64, 4, 1};
-    if (head <= 128) return {16, 32, 2, 1};
-    return {16, 16, 1, 1};
-  }
   static constexpr TileShape grad_q_tile(int head) {
     if (head <= 64) return {32, 32, 2, 1};
     if (head <= 128) return {32, 16, 2, 1};

@@ -21,11 +21,6 @@ struct Rdna {
     if (head <= 128) return {128, 32, 8, 1};
     return {64, 16, 4, 1};
   }
-  // One stage: copies wait for their loads, so that other blocks fill the time, not other stages.
-  static constexpr TileShape split_tile(int element_bytes, int head) {
-    if (element_bytes == 4) return AmdVector::split_tile(head);
-    return head <= 128 ? TileShape{16, 64, 4, 1} : TileShape{16, 32, 2, 1};
-  }
   static constexpr TileShape grad_q_tile(int element_bytes, int head, bool /*general*/) {
     if (element_bytes == 4) return AmdVector::grad_q_tile(head);
     if (head <= 64) return {64, 32, 4, 1};

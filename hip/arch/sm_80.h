@@ -24,15 +24,6 @@ struct sm_80 {
     if (head <= 128) return {128, general ? 32 : 48, 4, 2};  // 64 columns spill 32 bytes
     return {64, 64, 4, 2};
   }
-  // Within the 99 KiB of the smaller GPUs. On H200 three blocks of two stages come to 94 % of what
-  // a copy moves; f32 is bound by its arithmetic and gains more from blocks than from stages.
-  static constexpr TileShape split_tile(int element_bytes, int head) {
-    if (element_bytes == 4) {
-      if (head <= 64) return {16, 64, 4, 2, 2};
-      return head <= 128 ? TileShape{16, 64, 4, 2, 1} : TileShape{16, 32, 2, 2, 1};
-    }
-    return head <= 128 ? TileShape{16, 64, 4, 3, 2} : TileShape{16, 32, 2, 2, 2};
-  }
   static constexpr TileShape grad_q_tile(int element_bytes, int head, bool general) {
     if (element_bytes == 4) return head <= 64 ? TileShape{64, 32, 4, 2} : TileShape{32, 16, 2, 1};
     if (head <= 128) return {128, general ? 16 : 32, 4, 2, 2};
@@ -50,6 +41,11 @@ struct sm_80 {
   static constexpr TileShape wide_tile(int element_bytes, bool forward) {
     if (element_bytes == 4) return {64, 32, 4, 1};
     return {64, forward ? 64 : 48, 4, 2};  // backward's 64 columns spill up to 12 bytes on sm_80
+  }
+  static constexpr TileShape grad_all_tile(int head, bool general) {
+    if (head <= 64) return {128, 64, 4, 2, 1, 1, general ? 16 : 32, 2, 2};
+    if (head <= 128) return {128, 64, 8, 1, 1, 2, 0, 2, 2};
+    return {64, 64, 8, 1, 1, 4, 0, 4, 2};
   }
 };
 

@@ -49,12 +49,7 @@ struct OnlineSoftmax {
   static CF_DEVICE float base_of(float m, float unit) {
     // A row that has seen no key yet: any finite base keeps its weights exp2(-inf) = 0.
     if (shared::cf_is_neg_inf(m)) return 0.0f;
-    return scaled(m, unit);
-  }
-  // The product is rounded by itself wherever it is made: fused with a difference it would not be 0
-  // where m stays, and o and l would drift from tile to tile.
-  static CF_DEVICE float scaled(float m, float unit) {
-    return kDifferenceFirst ? m : rounded_product(m, unit);
+    return kDifferenceFirst ? m : m * unit;
   }
   static CF_DEVICE float weight(float x, float base, float unit) {
     return exp2_fast(kDifferenceFirst ? (x - base) * unit : x * unit - base);
@@ -74,7 +69,7 @@ struct OnlineSoftmax {
       bool rises = false;
 #pragma unroll
       for (int n = 0; n < Mma::kSlots; ++n) {
-        const float before = scaled(m.x[r][n], unit);
+        const float before = kDifferenceFirst ? m.x[r][n] : m.x[r][n] * unit;
         m.x[r][n] = Mma::row_max(top[n]);
         top[n] = base_of(m.x[r][n], unit);
         rescale[n] = kDifferenceFirst ? weight(before, top[n], unit) : exp2_fast(before - top[n]);

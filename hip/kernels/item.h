@@ -38,16 +38,23 @@ struct QueryItem {
   }
 };
 
+// kTogether heads take turns tile by tile, so that a launch ends with little blocks of many heads;
+// no more of them, so that their queries stay in the cache.
 struct KeyItem {
+  static constexpr unsigned kTogether = 8;
   int batch, head_kv, first;
 
   CF_DEVICE KeyItem(const KernelArguments& a, int rows, unsigned block = blockIdx.x) {
     const unsigned tiles = static_cast<unsigned>((a.visibility.seq_k + rows - 1) / rows);
-    const unsigned n = block / tiles;
     const unsigned heads = static_cast<unsigned>(a.heads_q / a.group);
-    first = static_cast<int>(block % tiles) * rows;
-    batch = static_cast<int>(n / heads);
-    head_kv = static_cast<int>(n % heads);
+    const unsigned before = block / (tiles * kTogether) * kTogether;  // heads of any batch
+    const unsigned left = heads * static_cast<unsigned>(a.batch) - before;
+    const unsigned together = left < kTogether ? left : kTogether;
+    const unsigned n = block - before * tiles;
+    const unsigned head = before + n % together;
+    first = static_cast<int>(n / together) * rows;
+    batch = static_cast<int>(head / heads);
+    head_kv = static_cast<int>(head % heads);
   }
 };
 
@@ -57,30 +64,6 @@ CF_DEVICE Rows<T> from_column(const Rows<T>& rows, int column) {
   return Rows<T>(rows.data, column, rows.stride, rows.width - column);
 }
 
-// Of a split forward. The queries of all query heads of a group are packed into rows: row n is
-// query n / group of its head n % group, so that a tile is of neighbouring queries, which see the
-// same keys. Tiles are counted before splits, since tiles of one split read the same keys.
-struct SplitItem {
-  int batch, head_kv, split, group, first;  // `first` row of the tile
-
-  CF_DEVICE SplitItem(const KernelArguments& a, int rows) : group(a.group) {
-    const unsigned tiles = static_cast<unsigned>((a.seq_q * a.group + rows - 1) / rows);
-    const unsigned heads = static_cast<unsigned>(a.heads_q / a.group);
-    const unsigned n = blockIdx.x / tiles;
-    const unsigned m = n / static_cast<unsigned>(a.splits);
-    first = static_cast<int>(blockIdx.x % tiles) * rows;
-    split = static_cast<int>(n % static_cast<unsigned>(a.splits));
-    batch = static_cast<int>(m / heads);
-    head_kv = static_cast<int>(m % heads);
-  }
-  CF_DEVICE int query(int row) const { return (first + row) / group; }
-  CF_DEVICE int head(int row) const { return head_kv * group + (first + row) % group; }
-  // Of the group's first head.
-  CF_DEVICE shared::uint flat(const KernelArguments& a) const {
-    return static_cast<shared::uint>(batch * a.heads_q + head_kv * group);
-  }
-};
-
 template <class T>
 CF_DEVICE Rows<T> head_rows(const KernelTensor& t, int batch, int head, int width) {
   return Rows<T>(t.data, batch * t.batch + head * t.head, t.seq, width);
@@ -88,12 +71,6 @@ CF_DEVICE Rows<T> head_rows(const KernelTensor& t, int batch, int head, int widt
 
 CF_DEVICE float* head_values(const KernelRows& t, int batch, int head) {
   return t.data + batch * t.batch + head * t.head;
-}
-
-// m, l and o of one row and stretch of the keys.
-CF_DEVICE float* split_state(const KernelArguments& a, int split, int batch, int head, int i) {
-  const std::int64_t n = static_cast<std::int64_t>(split) * a.batch + batch;
-  return a.states.data + n * a.states.batch + head * a.states.head + i * a.states.seq;
 }
 
 }  // namespace crossflash::hip

@@ -39,9 +39,6 @@ struct Place {
   CF_DEVICE int key_of(int r, int c, int v) const {
     return key + (kRowsAreQueries ? 16 * c + Mma::column(lane, v) : 16 * r + Mma::row(lane, v));
   }
-  CF_DEVICE int query_of_row(int n) const { return query + n; }
-  // Heads past the one that for_each_kept is told.
-  CF_DEVICE int head_of(int, int) const { return 0; }
 };
 
 // Scores of elements that are not visible = -inf. What a row sees is an interval of the columns.
@@ -57,9 +54,8 @@ CF_DEVICE void mask_scores(F& s, const P& place, const shared::cf_visibility& vi
       const int row = slot_row<Mma>(r, slot, place.lane);
       int end;
       if constexpr (P::kRowsAreQueries) {
-        const int i = place.query_of_row(row);
-        begin[slot] = shared::cf_keys_begin(visibility, i) - place.key;
-        end = shared::cf_keys_end(visibility, i + 1) - place.key;
+        begin[slot] = shared::cf_keys_begin(visibility, place.query + row) - place.key;
+        end = shared::cf_keys_end(visibility, place.query + row + 1) - place.key;
       } else {
         const int j = place.key + row;
         begin[slot] = shared::cf_queries_begin(visibility, j, seq_q) - place.query;
@@ -92,9 +88,8 @@ CF_DEVICE void for_each_kept(F& s, const P& place, const KernelArguments& a, sha
       for (int first = 0; first < Mma::kValues; first += kShare) {
         const auto i = static_cast<shared::uint>(place.query_of(r, c, first));
         const auto j = static_cast<shared::uint>(place.key_of(r, c, first));
-        const auto head = flat_head + static_cast<shared::uint>(place.head_of(r, first));
         const auto draws =
-            shared::cf_dropout_block(a.dropout, head, i, j / shared::CF_DROPOUT_KEYS);
+            shared::cf_dropout_block(a.dropout, flat_head, i, j / shared::CF_DROPOUT_KEYS);
 #pragma unroll
         for (int n = 0; n < kShare; ++n) {
           const bool kept =
@@ -102,6 +97,44 @@ CF_DEVICE void for_each_kept(F& s, const P& place, const KernelArguments& a, sha
           use(r, c, first + n, s.x[r][c][first + n], kept ? a.score.keep_scale : 0.0f);
         }
       }
+}
+
+// The same where rows are keys. A 16 x 16 block has 32 blocks of draws, eight keys of a query each:
+// a lane makes one of them and hands out what it says as eight bits; four blocks travel together.
+template <class F, class P, class Use>
+CF_DEVICE void for_each_kept_down(F& s, const P& place, const KernelArguments& a,
+                                  shared::uint flat_head, Use use) {
+  using Mma = typename F::Mma;
+  static_assert(!P::kRowsAreQueries && shared::CF_DROPOUT_KEYS == 8);
+  const int lane = place.lane;
+#pragma unroll
+  for (int first = 0; first < F::kRowBlocks * F::kColumnBlocks; first += 4) {
+    shared::uint kept = 0;
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const int r = (first + n) / F::kColumnBlocks;
+      const int c = (first + n) % F::kColumnBlocks;
+      if (first + n >= F::kRowBlocks * F::kColumnBlocks) break;
+      const auto i = static_cast<shared::uint>(place.query + 16 * c + lane % 16);
+      const auto j = static_cast<shared::uint>(place.key + 16 * r + lane / 16 % 2 * 8);
+      const auto draws = shared::cf_dropout_block(a.dropout, flat_head, i, j / 8);
+#pragma unroll
+      for (shared::uint bit = 0; bit < 8; ++bit)
+        kept |= (shared::cf_dropout_keeps(a.dropout, draws, bit) ? 1u : 0u) << (8 * n + bit);
+    }
+#pragma unroll
+    for (int v = 0; v < Mma::kValues; ++v) {
+      const int key = Mma::row(lane, v);
+      const shared::uint bits = shuffle(kept, Mma::column(lane, v) + key / 8 * 16) >> (key % 8);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const int r = (first + n) / F::kColumnBlocks;
+        const int c = (first + n) % F::kColumnBlocks;
+        if (first + n >= F::kRowBlocks * F::kColumnBlocks) break;
+        use(r, c, v, s.x[r][c][v], (bits >> (8 * n) & 1u) != 0 ? a.score.keep_scale : 0.0f);
+      }
+    }
+  }
 }
 
 // What backward subtracts in the exponent for a row of this LSE. A row that saw no key gets +inf:

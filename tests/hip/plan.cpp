@@ -12,24 +12,27 @@ namespace {
 
 constexpr KernelPass kPasses[] = {KernelPass::forward, KernelPass::row_dot, KernelPass::grad_q,
                                   KernelPass::grad_kv};
+constexpr KernelPass kFusedPasses[] = {KernelPass::grad_all, KernelPass::cast_grad_q};
 
 // Rows for f16: for each pass a special and a general one of head sizes to 128, a general one of
-// 256, and one of 512 whose blocks own slices of 256 columns. Row dots have one row.
-std::vector<Variant> unit_of(const char* arch, int shared_bytes) {
+// 256, and one of 512 whose blocks own slices of 256 columns. Row dots and casts have one row, and
+// what makes all gradients at once has none of 512.
+std::vector<Variant> unit_of(const char* arch, int shared_bytes,
+                             std::span<const KernelPass> passes = kPasses) {
   std::vector<Variant> rows;
-  for (const KernelPass pass : kPasses) {
+  for (const KernelPass pass : passes) {
     const auto add = [&](const char* name, int head, bool general, int slice = 0) {
       rows.push_back({arch, name, pass, shared::CF_F16, head, general, 64, 32, slice, 128,
                       shared_bytes, nullptr, nullptr});
     };
-    if (pass == KernelPass::row_dot) {
-      add("row_dot", 512, true);
+    if (pass == KernelPass::row_dot || pass == KernelPass::cast_grad_q) {
+      add("of_any_head", 512, true);
       continue;
     }
     add("special_128", 128, false);
     add("general_128", 128, true);
     add("general_256", 256, true);
-    add("wide_512", 512, true, 256);
+    if (pass != KernelPass::grad_all) add("wide_512", 512, true, 256);
   }
   return rows;
 }
@@ -46,16 +49,15 @@ class HipPlanning : public ::testing::Test {
     problem_.heads_q = 4;
     problem_.heads_kv = 2;
     problem_.d = problem_.d_v = 64;
-    caps_ = {"sm_90", 100 << 10, 1024, 0x7fffffff, std::int64_t{1} << 40, 100};
+    caps_ = {"sm_90", 100 << 10, 1024, 0x7fffffff, std::int64_t{1} << 40};
   }
 
   Status plan(const std::string& variant = {}) {
     Problem checked;
     CROSSFLASH_TRY(check_problem(problem_, &checked));
     plan_ = {};
-    return make_plan(checked, caps_, units(), variant, &plan_);
+    return make_plan(checked, caps_, units_, variant, &plan_);
   }
-  virtual std::span<const Unit> units() const { return units_; }
   void expect_refused(const Status& status, const std::string& text) {
     EXPECT_EQ(status.code(), CROSSFLASH_UNSUPPORTED);
     EXPECT_NE(status.text().find(text), std::string::npos) << status.text();
@@ -64,7 +66,7 @@ class HipPlanning : public ::testing::Test {
   const std::vector<Variant> new_rows_ = unit_of("sm_90", 90 << 10);
   const std::vector<Variant> old_rows_ = unit_of("sm_80", 40 << 10);
   const Variants new_unit_ = new_rows_, old_unit_ = old_rows_;
-  const std::vector<Unit> units_ = {{&new_unit_, "90-real"}, {&old_unit_, "80;90a-real"}};
+  std::vector<Unit> units_ = {{&new_unit_, "90-real"}, {&old_unit_, "80;90a-real"}};
   crossflash_problem problem_{};
   Caps caps_;
   HipPlan plan_;
@@ -170,8 +172,42 @@ TEST_F(HipPlanning, BackwardRunsInOrderOverOneWorkspace) {
   ASSERT_EQ(plan_.backward_regions.size(), 2u);
   EXPECT_EQ(plan_.backward_regions[0].offset, 0u);
   EXPECT_EQ(plan_.backward_regions[1].offset, rows);
-  EXPECT_EQ(plan_.workspace(Pass::backward), 2 * rows);
+  EXPECT_EQ(plan_.workspace(Pass::backward), 2 * rows + 12);  // may start at any f32
   EXPECT_EQ(plan_.workspace(Pass::forward), 0u);
+}
+
+TEST_F(HipPlanning, AFreeOrderOfSumsIsUsedWhereItIsAllowedAndCompiled) {
+  const std::vector<Variant> fused_rows = unit_of("sm_90", 90 << 10, kFusedPasses);
+  const Variants fused_unit = fused_rows;
+  units_.push_back({&fused_unit, "90-real"});
+  const auto passes = [&] {
+    EXPECT_TRUE(plan().ok());
+    std::vector<KernelPass> all;
+    for (const Step& step : plan_.backward) all.push_back(step.kernel->pass);
+    return all;
+  };
+  const std::vector<KernelPass> fused = {KernelPass::row_dot, KernelPass::grad_all,
+                                         KernelPass::cast_grad_q};
+  const std::vector<KernelPass> ordered = {KernelPass::row_dot, KernelPass::grad_q,
+                                           KernelPass::grad_kv};
+  problem_.d = 72;
+  EXPECT_EQ(passes(), fused);
+  EXPECT_EQ(plan_.backward[1].blocks, 3 * 2 * 2);  // tiles of keys, key heads, batches
+  EXPECT_EQ(plan_.backward[2].blocks, 2 * 4 * 2);  // tiles of queries, heads, batches
+  const std::uint64_t rows = 2 * 4 * 100 * sizeof(float);
+  ASSERT_EQ(plan_.backward_regions.size(), 3u);
+  EXPECT_EQ(plan_.backward_regions[2].offset, 2 * rows);
+  const std::uint64_t sums = 2 * 4 * 128 * 128 * sizeof(float);  // padded to 64
+  EXPECT_EQ(plan_.workspace(Pass::backward), 2 * rows + sums + 12);
+
+  problem_.deterministic = 1;
+  EXPECT_EQ(passes(), ordered);
+  problem_.deterministic = 0;
+  problem_.d_v = 257;
+  EXPECT_EQ(passes(), ordered);
+  problem_.d_v = 64;
+  caps_.shared_bytes = 48 << 10;
+  EXPECT_EQ(passes(), ordered);
 }
 
 TEST_F(HipPlanning, AnEmptyAxisLaunchesOnlyWhatHasRows) {
@@ -187,129 +223,6 @@ TEST_F(HipPlanning, ExtentsBeyondTheKernelsIntegersAreRefused) {
   problem_.seq_q = problem_.seq_k = 1;
   problem_.heads_q = problem_.heads_kv = 1;
   expect_refused(plan(), "batch is 2147483648");
-}
-
-// The same on a GPU of 100 multiprocessors, with split keys: tiles of 16 rows and 64 keys.
-class HipSplitting : public HipPlanning {
- protected:
-  HipSplitting() {
-    problem_.batch = 1;
-    problem_.seq_q = 1;
-    problem_.seq_k = 64 * 400;
-    problem_.heads_q = 8;
-    problem_.heads_kv = 2;
-    caps_.shared_bytes = 90 << 10;
-  }
-  std::span<const Unit> units() const override { return with_split_; }
-  const Variant* kernel(std::size_t n) const { return plan_.forward.at(n).kernel; }
-
-  const std::vector<Variant> split_rows_ = {
-      {"sm_90", "split_128", KernelPass::forward_split, shared::CF_F16, 128, false, 16, 64, 0, 128,
-       60 << 10, nullptr, nullptr},
-      {"sm_90", "split_general_128", KernelPass::forward_split, shared::CF_F16, 128, true, 16, 64,
-       0, 128, 60 << 10, nullptr, nullptr}};
-  const std::vector<Variant> combine_rows_ = {{"sm_90", "combine", KernelPass::combine,
-                                               shared::CF_F16, 512, true, 1, 64, 0, 256, 0, nullptr,
-                                               nullptr}};
-  const Variants split_unit_ = split_rows_, combine_unit_ = combine_rows_;
-  const std::vector<Unit> with_split_ = {
-      {&new_unit_, "90-real"}, {&split_unit_, "90-real"}, {&combine_unit_, "90-real"}};
-};
-
-TEST_F(HipSplitting, FewQueriesFillTheMachineWithStretchesOfTheKeys) {
-  ASSERT_TRUE(plan().ok());
-  ASSERT_EQ(plan_.forward.size(), 2u);
-  EXPECT_STREQ(kernel(0)->name, "split_128");
-  EXPECT_STREQ(kernel(1)->name, "combine");
-  EXPECT_EQ(plan_.arguments.splits, 100);  // 4 tiles of keys each
-  EXPECT_EQ(plan_.forward[0].blocks, 100 * 2);
-  EXPECT_EQ(plan_.forward[1].blocks, 8);
-  problem_.dropout = 0.5f;
-  ASSERT_TRUE(plan().ok());
-  EXPECT_STREQ(kernel(0)->name, "split_general_128");
-}
-
-TEST_F(HipSplitting, StatesOfTheStretchesAreTheWorkspaceOfForwardAlone) {
-  problem_.batch = 3;
-  problem_.d_v = 40;
-  ASSERT_TRUE(plan().ok());
-  ASSERT_EQ(plan_.forward_regions.size(), 1u);
-  EXPECT_EQ(plan_.arguments.splits, 80);  // 5 tiles each
-  EXPECT_EQ(plan_.workspace(Pass::forward), 80u * 3 * 8 * (40 + 2) * sizeof(float));
-  EXPECT_EQ(plan_.workspace(Pass::backward), 3u * 8 * 2 * sizeof(float));
-}
-
-TEST_F(HipSplitting, ManyStretchesAreBoundedAndLongOnesCut) {
-  problem_.heads_q = problem_.heads_kv = 1;
-  problem_.seq_k = 1 << 20;
-  ASSERT_TRUE(plan().ok());
-  EXPECT_EQ(plan_.arguments.splits, kMostSplits);
-  problem_.batch = 1000;  // enough blocks, but sums of 2^20 terms
-  ASSERT_TRUE(plan().ok());
-  EXPECT_EQ(plan_.arguments.splits, 64);
-}
-
-TEST_F(HipSplitting, OneStretchNeedsNeitherCombiningNorWorkspace) {
-  problem_.batch = 200;
-  problem_.seq_k = 8192;
-  ASSERT_TRUE(plan().ok());
-  ASSERT_EQ(plan_.forward.size(), 1u);
-  EXPECT_STREQ(kernel(0)->name, "split_128");
-  EXPECT_EQ(plan_.workspace(Pass::forward), 0u);
-}
-
-TEST_F(HipSplitting, AWindowIsWhatIsSplit) {
-  problem_.window_left = 1000;
-  problem_.window_right = 0;
-  ASSERT_TRUE(plan().ok());
-  EXPECT_LE(plan_.arguments.splits, 16);  // of 1005 keys
-}
-
-TEST_F(HipSplitting, ManyQueriesThatFillTheMachineAreOneKernel) {
-  problem_.batch = 32;
-  problem_.heads_q = problem_.heads_kv;
-  problem_.seq_q = problem_.seq_k = 4096;
-  ASSERT_TRUE(plan().ok());
-  ASSERT_EQ(plan_.forward.size(), 1u);
-  EXPECT_STREQ(kernel(0)->name, "special_128");
-}
-
-TEST_F(HipSplitting, SplittingIsInsistedOnOrRuledOut) {
-  ASSERT_TRUE(plan("general").ok());
-  EXPECT_STREQ(kernel(0)->name, "general_128");
-  problem_.batch = 32;
-  problem_.seq_q = 4096;
-  ASSERT_TRUE(plan("split").ok());
-  EXPECT_STREQ(kernel(0)->name, "split_128");
-  EXPECT_EQ(plan_.arguments.splits, 2);
-}
-
-TEST_F(HipSplitting, SumsOverVeryManyF32KeysAreSplitWhateverIsAsked) {
-  std::vector<Variant> rows = split_rows_;
-  rows.push_back(combine_rows_[0]);
-  rows.push_back(new_rows_[0]);
-  for (Variant& row : rows) row.dtype = shared::CF_F32;
-  const Variants unit = rows;
-  const std::vector<Unit> units = {{&unit, "90-real"}};
-  problem_.dtype = CROSSFLASH_F32;
-  problem_.passes = CROSSFLASH_FORWARD;
-  for (const int keys : {65536, 65537}) {
-    problem_.seq_k = keys;
-    Problem checked;
-    ASSERT_TRUE(check_problem(problem_, &checked).ok());
-    ASSERT_TRUE(make_plan(checked, caps_, units, "specialised", &plan_).ok());
-    EXPECT_EQ(plan_.forward.size(), keys > 65536 ? 2u : 1u);
-  }
-}
-
-TEST_F(HipSplitting, WhereNoRowCanForwardIsOneKernel) {
-  problem_.d = 129;
-  ASSERT_TRUE(plan("split").ok());
-  EXPECT_STREQ(kernel(0)->name, "general_256");
-  EXPECT_EQ(plan_.arguments.splits, 1);
-  problem_.seq_q = 0;
-  ASSERT_TRUE(plan("split").ok());
-  EXPECT_EQ(plan_.forward.at(0).blocks, 0);
 }
 
 }  // namespace
