@@ -136,7 +136,8 @@ struct Flag {
 constexpr Flag kFlags[] = {{"alibi", &crossflash_problem::alibi},
                            {"sink", &crossflash_problem::sink},
                            {"bias", &crossflash_problem::bias},
-                           {"packed", &crossflash_problem::packed}};
+                           {"packed", &crossflash_problem::packed},
+                           {"deterministic", &crossflash_problem::deterministic}};
 
 // One word into the case; `seen` has a bit for each key met before, words first.
 Status parse_word(std::string_view word, Case* c, std::uint32_t* seen) {

@@ -7,9 +7,9 @@
 // Words: batch, seq=QxK or seq=N, heads=Q/KV or heads=N, d, dv (default: d), type=f32|f16|bf16,
 // scale, causal=top-left|bottom-right, window=LEFT,RIGHT (-1 open), dropout, seed, offset, data
 // (seed of the tensors), layout=bshd|bhsd|packed|padded, fill=normal|large|ties|tiny,
-// passes=forward|backward|both, and for options that the library may refuse: softcap=X, and without
-// a value alibi, sink, bias, packed. A word that is left out has its default; `format_case` writes
-// only those that differ from it.
+// passes=forward|backward|both, without a value deterministic, and for options that the library may
+// refuse: softcap=X, and without a value alibi, sink, bias, packed. A word that is left out has its
+// default; `format_case` writes only those that differ from it.
 #pragma once
 
 #include <cstdint>

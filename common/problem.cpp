@@ -141,6 +141,7 @@ Status check_problem(const crossflash_problem& in, Problem* out) {
 
   Problem p{};
   p.forward = (in.passes & CROSSFLASH_FORWARD) != 0;
+  p.deterministic = in.deterministic != 0;
   p.backward = (in.passes & CROSSFLASH_BACKWARD) != 0;
   p.dtype = in.dtype;
   p.batch = in.batch;

@@ -37,6 +37,7 @@ struct Tensor {
 
 struct Problem {
   bool forward, backward;
+  bool deterministic;
   crossflash_dtype dtype;
   std::int64_t batch, seq_q, seq_k, heads_q, heads_kv, d, d_v;
   std::array<Tensor, kTensorCount> tensors;

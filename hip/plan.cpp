@@ -2,6 +2,7 @@
 #include "hip/plan.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 
 #include "common/half.h"
@@ -24,6 +25,10 @@ constexpr const char* pass_name(KernelPass pass) {
       return "dQ";
     case KernelPass::grad_kv:
       return "dK and dV";
+    case KernelPass::grad_all:
+      return "all gradients at once";
+    case KernelPass::cast_grad_q:
+      return "dQ from its sums";
   }
   return "";
 }
@@ -60,10 +65,13 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
   a.grad_k = strides_of(p, TensorId::grad_k);
   a.grad_v = strides_of(p, TensorId::grad_v);
   const Strides& rows = p.tensor(TensorId::lse).strides;
-  a.lse = a.delta = a.mend = {nullptr, rows.batch, rows.seq, rows.head};
+  a.lse = a.delta = a.mend = a.base = {nullptr, rows.batch, rows.seq, rows.head};
   a.splits = 1;
   const std::int64_t state = p.d_v + 2;
   a.states = {nullptr, p.heads_q * p.seq_q * state, state, p.seq_q * state};
+  const auto padded = [](std::int64_t n) { return (n + kSumUnit - 1) / kSumUnit * kSumUnit; };
+  const std::int64_t width = padded(p.d), of_head = width * padded(p.seq_q);
+  a.grad_q_sums = {nullptr, of_head * p.heads_q, width, of_head};
   *out = a;
   return {};
 }
@@ -72,9 +80,9 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
 std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
                      const std::string& variant) {
   const KernelArguments& a = plan.arguments;
-  // Row dots and combining are the same for every score.
+  // These are the same for every score.
   const bool any = variant.empty() || variant == "split" || row.pass == KernelPass::row_dot ||
-                   row.pass == KernelPass::combine;
+                   row.pass == KernelPass::combine || row.pass == KernelPass::cast_grad_q;
   if (!any && row.general != (variant == "general")) return fmt::format("is not {}", variant);
   if (std::max(a.d, a.d_v) > row.head) return fmt::format("head sizes end at {}", row.head);
   if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no dropout";
@@ -128,6 +136,20 @@ Status choose(KernelPass pass, const Caps& caps, std::span<const Unit> units,
   return unsupported("no kernel for {} on {} can: {}", pass_name(pass), caps.architecture, reasons);
 }
 
+using Rows = KernelRows KernelArguments::*;
+
+// The parts of a pass's workspace, one after the other; its size with what aligning may take.
+std::uint64_t add_regions(std::initializer_list<Rows> parts, std::int64_t times,
+                          const KernelArguments& a, std::vector<Region>* regions) {
+  std::uint64_t end = 0;
+  for (const Rows rows : parts) {
+    regions->push_back({rows, end});
+    const auto count = static_cast<std::uint64_t>((a.*rows).batch * times);
+    end += (count * sizeof(float) + kRegionBytes - 1) / kRegionBytes * kRegionBytes;
+  }
+  return end > 0 ? end + kRegionBytes - sizeof(float) : 0;
+}
+
 // Forward over split keys if a row can, and if it takes less time than `whole`, the kernel that
 // would do it otherwise, or is asked for, or sums better.
 bool choose_split(const Variant* whole, const Caps& caps, std::span<const Unit> units,
@@ -149,9 +171,8 @@ bool choose_split(const Variant* whole, const Caps& caps, std::span<const Unit> 
   if (a.splits == 1) return true;
   plan->describe += fmt::format(" over {} stretches of the keys", a.splits);
   add_step(*combine, plan, &plan->forward);
-  plan->forward_regions.push_back({&KernelArguments::states, 0});
-  plan->forward_workspace = sizeof(float) * static_cast<std::uint64_t>(a.splits) *
-                            static_cast<std::uint64_t>(a.batch * a.states.batch);
+  plan->forward_workspace = add_regions(
+      {&KernelArguments::states}, std::int64_t{a.splits} * a.batch, a, &plan->forward_regions);
   return true;
 }
 
@@ -163,6 +184,33 @@ Status choose_forward(const Caps& caps, std::span<const Unit> units, const std::
   return choose(KernelPass::forward, caps, units, variant, plan, &plan->forward);
 }
 
+// Backward as these passes, which hand each other these parts of the workspace.
+Status choose_backward(std::initializer_list<KernelPass> passes, std::initializer_list<Rows> shared,
+                       const Caps& caps, std::span<const Unit> units, const std::string& variant,
+                       HipPlan* out) {
+  HipPlan plan = *out;
+  for (const KernelPass pass : passes)
+    CROSSFLASH_TRY(choose(pass, caps, units, variant, &plan, &plan.backward));
+  plan.backward_workspace =
+      add_regions(shared, plan.arguments.batch, plan.arguments, &plan.backward_regions);
+  *out = std::move(plan);
+  return {};
+}
+
+// Five products and sums of dQ in any order where the table has them and the problem allows it;
+// else seven, every sum in one order.
+Status choose_backward(const Caps& caps, std::span<const Unit> units, const std::string& variant,
+                       HipPlan* plan) {
+  using A = KernelArguments;
+  if (!plan->problem.deterministic &&
+      choose_backward({KernelPass::row_dot, KernelPass::grad_all, KernelPass::cast_grad_q},
+                      {&A::delta, &A::base, &A::grad_q_sums}, caps, units, variant, plan)
+          .ok())
+    return {};
+  return choose_backward({KernelPass::row_dot, KernelPass::grad_q, KernelPass::grad_kv},
+                         {&A::delta, &A::mend}, caps, units, variant, plan);
+}
+
 }  // namespace
 
 Status make_plan(const Problem& problem, const Caps& caps, std::span<const Unit> units,
@@ -172,16 +220,7 @@ Status make_plan(const Problem& problem, const Caps& caps, std::span<const Unit>
   CROSSFLASH_TRY(make_arguments(problem, &plan.arguments));
   plan.describe = fmt::format("hip {} {}:", caps.architecture, dtype_name(problem.dtype));
   if (problem.forward) CROSSFLASH_TRY(choose_forward(caps, units, variant, &plan));
-  if (problem.backward) {
-    for (const KernelPass pass : {KernelPass::row_dot, KernelPass::grad_q, KernelPass::grad_kv})
-      CROSSFLASH_TRY(choose(pass, caps, units, variant, &plan, &plan.backward));
-    for (KernelRows KernelArguments::*rows : {&KernelArguments::delta, &KernelArguments::mend}) {
-      plan.backward_regions.push_back({rows, plan.backward_workspace});
-      plan.backward_workspace +=
-          sizeof(float) *
-          static_cast<std::uint64_t>(problem.batch * problem.heads_q * problem.seq_q);
-    }
-  }
+  if (problem.backward) CROSSFLASH_TRY(choose_backward(caps, units, variant, &plan));
   plan.describe += "; f32 sums; the first rows of the table that can";
   *out = std::move(plan);
   return {};

@@ -15,6 +15,10 @@
 
 namespace crossflash::hip {
 
+// Regions start at multiples of this, which is what grad_all adds at a time; the workspace itself
+// may start at any f32.
+constexpr std::uint64_t kRegionBytes = 16;
+
 // How rows of the table are chosen, if by name: the first that can or only those that take any
 // score, with forward as one kernel; or forward over split keys, even where that takes longer.
 constexpr std::array<const char*, 3> kVariants = {"specialised", "general", "split"};
@@ -24,8 +28,8 @@ struct Step {
   std::int64_t blocks;  // 0: nothing to launch
 };
 
-// A stretch of the workspace: the f32 of one member of KernelArguments. The list of them is what
-// both the size and the pointers come from.
+// A stretch of the workspace, for one member of KernelArguments. The list of them is what both the
+// size and the pointers come from.
 struct Region {
   KernelRows KernelArguments::*rows;
   std::uint64_t offset;  // bytes
@@ -36,7 +40,8 @@ struct HipPlan {
   KernelArguments arguments;  // but for pointers and the random state
   std::vector<Step> forward, backward;
   std::vector<Region> forward_regions, backward_regions;
-  std::uint64_t forward_workspace = 0, backward_workspace = 0;  // bytes
+  // Bytes, with what aligning the start may take.
+  std::uint64_t forward_workspace = 0, backward_workspace = 0;
   std::string describe;
 
   const std::vector<Step>& steps(Pass pass) const {

@@ -61,9 +61,12 @@ KernelArguments Runner::bind(Pass pass, const RunArgs& args, std::byte* workspac
   a.grad_k.data = data(TensorId::grad_k);
   a.grad_v.data = data(TensorId::grad_v);
   a.lse.data = reinterpret_cast<float*>(data(TensorId::lse));
-  if (workspace != nullptr)
+  if (workspace != nullptr) {
+    const auto past = reinterpret_cast<std::uintptr_t>(workspace) % kRegionBytes;
+    std::byte* const start = workspace + (kRegionBytes - past) % kRegionBytes;
     for (const Region& region : plan_.regions(pass))
-      (a.*region.rows).data = reinterpret_cast<float*>(workspace + region.offset);
+      (a.*region.rows).data = reinterpret_cast<float*>(start + region.offset);
+  }
   return a;
 }
 

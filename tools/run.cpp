@@ -50,7 +50,7 @@ struct Options {
   std::string causal, window, type, layout_name = "bshd";
   float dropout = 0;
   std::uint64_t seed = 0, offset = 0;
-  bool save_mask = false, json = false;
+  bool deterministic = false, save_mask = false, json = false;
 
   Layout layout() const { return meaning(kLayouts, layout_name, Layout::bshd); }
 };
@@ -124,6 +124,7 @@ crossflash_problem make_problem(const Options& o, const Inputs& in) {
   p.causal = meaning(kCausal, o.causal, CROSSFLASH_NOT_CAUSAL);
   if (!o.window.empty()) parse_window(o.window, &p);
   p.dropout = o.dropout;
+  p.deterministic = o.deterministic ? 1 : 0;
   return p;
 }
 
@@ -242,6 +243,7 @@ void add_problem_options(CLI::App& app, Options& o) {
   CLI::Option* dropout = app.add_option("--dropout", o.dropout, "Probability of dropping");
   app.add_option("--seed", o.seed, "Dropout's seed")->needs(dropout);
   app.add_option("--offset", o.offset, "Dropout's offset")->needs(dropout);
+  app.add_flag("--deterministic", o.deterministic, "Equal bits, run after run");
   app.add_option("--type", o.type, "Element type to compute in (default: that of q's file)")
       ->check(CLI::IsMember(names(kTypes)));
   app.add_option("--layout", o.layout_name, "Order of the files' axes")

@@ -9,7 +9,10 @@ struct TileShape {
   int waves;          // of the block
   int blocks;         // at least this many on one multiprocessor: bounds the registers of a thread
   int stages = 1;     // copies of the walked tiles in shared memory
-  int wave_columns = 1;  // waves side by side over the columns (grad_kv)
+  int wave_columns = 1;  // waves side by side over the columns (grad_kv, grad_all)
+  int part = 0;          // columns that a wave scores at a time (grad_all); 0: all its own
+  int sum_rows = 0;      // of dQ in blocks of 16 that a wave sums at a time (grad_all)
+  int sum_columns = 0;
 };
 
 }  // namespace crossflash::hip

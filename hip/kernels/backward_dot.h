@@ -2,11 +2,12 @@
 // backward_dot.h: D_i = dot(do_i, o_i) (FlashAttention, Algorithm 4, line 4; it equals
 // sum_j dP_ij P_ij), as the diagonal of dO O^T by the product that makes dP = dO V^T. The two then
 // round alike: where a query sees one key, dP - D is 0 as it must be, whatever the alignment of the
-// tensors. Bound by memory, so the other fifteen columns cost nothing.
+// tensors. Bound by memory, so the other fifteen columns cost nothing. Touching every query, it
+// also readies the workspace of grad_all.
 #pragma once
 
-#include "hip/kernels/item.h"
-#include "hip/tile/fragment.h"
+#include "hip/kernels/query_sums.h"
+#include "hip/kernels/score.h"
 
 namespace crossflash::hip {
 
@@ -22,7 +23,7 @@ struct RowDotConfig {
   static constexpr int kColumns = 64;        // of the head that are summed at a time
   using Tile = SharedTile<T, kRows, kColumns>;
   static constexpr int kSharedBytes = 2 * Tile::kBytes;
-  static_assert(kSharedBytes <= Arch::kSharedBytes);
+  static_assert(kRows % QuerySums::kUnit == 0 && kSharedBytes <= Arch::kSharedBytes);
 };
 
 template <class C>
@@ -40,6 +41,9 @@ __global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArgume
   const int lane = static_cast<int>(threadIdx.x) % Mma::kWave;
   const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * 16;
 
+  const bool for_grad_all = a.grad_q_sums.data != nullptr;
+  if (for_grad_all) QuerySums(a, item.batch, item.head).clear<C::kThreads>(item.first, C::kRows);
+
   Fragment<Mma, 1, 1> products;  // dO O^T of the wave's rows
   products.clear();
 #pragma unroll 1
@@ -56,7 +60,11 @@ __global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArgume
   float* delta = head_values(a.delta, item.batch, item.head);
   products.for_each([&](int, int, int v, float& x) {
     const int i = item.first + wave_row + Mma::row(lane, v);
-    if (Mma::row(lane, v) == Mma::column(lane, v) && i < a.seq_q) delta[i * a.delta.seq] = x;
+    if (Mma::row(lane, v) != Mma::column(lane, v) || i >= a.seq_q) return;
+    delta[i * a.delta.seq] = x;
+    if (for_grad_all)
+      head_values(a.base, item.batch, item.head)[i * a.base.seq] =
+          backward_base(head_values(a.lse, item.batch, item.head)[i * a.lse.seq]);
   });
 }
 

@@ -38,16 +38,23 @@ struct QueryItem {
   }
 };
 
+// kTogether heads take turns tile by tile, so that a launch ends with little blocks of many heads;
+// no more of them, so that their queries stay in the cache.
 struct KeyItem {
+  static constexpr unsigned kTogether = 8;
   int batch, head_kv, first;
 
   CF_DEVICE KeyItem(const KernelArguments& a, int rows, unsigned block = blockIdx.x) {
     const unsigned tiles = static_cast<unsigned>((a.visibility.seq_k + rows - 1) / rows);
-    const unsigned n = block / tiles;
     const unsigned heads = static_cast<unsigned>(a.heads_q / a.group);
-    first = static_cast<int>(block % tiles) * rows;
-    batch = static_cast<int>(n / heads);
-    head_kv = static_cast<int>(n % heads);
+    const unsigned before = block / (tiles * kTogether) * kTogether;  // heads of any batch
+    const unsigned left = heads * static_cast<unsigned>(a.batch) - before;
+    const unsigned together = left < kTogether ? left : kTogether;
+    const unsigned n = block - before * tiles;
+    const unsigned head = before + n % together;
+    first = static_cast<int>(n / together) * rows;
+    batch = static_cast<int>(head / heads);
+    head_kv = static_cast<int>(head % heads);
   }
 };
 

@@ -32,17 +32,29 @@ struct KernelArguments {
   int d, d_v;                        // head sizes of q and k, and of v and o
   KernelTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
   KernelRows lse;
-  KernelRows delta;   // D, row dots: workspace, written by row_dot, read by grad_q and grad_kv
-  KernelRows mend;    // cf_mend_row's factors: workspace, written by grad_q, read by grad_kv
-  int splits;         // stretches that forward_split cuts the keys into, kMostSplits at most
-  KernelRows states;  // m, l and o (d_v) of the stretches: workspace, from forward_split to combine
+  int splits;              // stretches that forward_split cuts the keys into, to kMostSplits
+  KernelRows states;       // m, l, o of the stretches: workspace, from forward_split to combine
+  KernelRows delta;        // D, row dots: workspace, written by row_dot, read by grad_q and grad_kv
+  KernelRows mend;         // cf_mend_row's factors: workspace, written by grad_q, read by grad_kv
+  KernelRows base;         // backward_base of lse: workspace, written by row_dot, read by grad_all
+  KernelRows grad_q_sums;  // dQ in f32: workspace, cleared by row_dot, see query_sums.h
 };
 
 inline constexpr int kMostSplits = 128;
 
 // Forward is one kernel, forward; or forward_split, and combine after it if there are several
-// splits. The kernels of backward run in this order: row_dot, grad_q, grad_kv.
-enum class KernelPass { forward, forward_split, combine, row_dot, grad_q, grad_kv };
+// splits. Backward is row_dot, grad_q, grad_kv in this order, each sum in one order; or row_dot,
+// grad_all, cast_grad_q, with fewer products, where the order of the sums of dQ is free.
+enum class KernelPass {
+  forward,
+  forward_split,
+  combine,
+  row_dot,
+  grad_q,
+  grad_kv,
+  grad_all,
+  cast_grad_q
+};
 
 struct Variant {
   const char* arch;  // "gfx942"; on NVIDIA the least architecture, "sm_80"
@@ -81,15 +93,18 @@ constexpr int slices(KernelPass pass, int slice, const KernelArguments& argument
   return pass == KernelPass::forward ? of_d_v : of_d;
 }
 
-// Blocks of a launch; all lie on grid.x, whose limit is 2^31 - 1. For grad_kv they tile the keys,
-// for forward_split the queries of a group for each split, else the queries.
+// Queries and head sizes are rounded up to this in grad_q_sums, one f32 each (query_sums.h).
+inline constexpr int kSumUnit = 64;
+
+// Blocks of a launch; all lie on grid.x, whose limit is 2^31 - 1. For grad_kv and grad_all they
+// tile the keys, for forward_split the queries of a group for each split, else the queries.
 inline std::int64_t blocks(const Variant& variant, const KernelArguments& arguments) {
   if (variant.pass == KernelPass::forward_split) {
     const std::int64_t rows = std::int64_t{arguments.seq_q} * arguments.group;
     return (rows + variant.rows - 1) / variant.rows * arguments.splits *
            (arguments.heads_q / arguments.group) * arguments.batch;
   }
-  const bool keys = variant.pass == KernelPass::grad_kv;
+  const bool keys = variant.pass == KernelPass::grad_kv || variant.pass == KernelPass::grad_all;
   const std::int64_t length = keys ? arguments.visibility.seq_k : arguments.seq_q;
   const std::int64_t heads = keys ? arguments.heads_q / arguments.group : arguments.heads_q;
   return (length + variant.rows - 1) / variant.rows * heads * arguments.batch *

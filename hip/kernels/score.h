@@ -104,6 +104,44 @@ CF_DEVICE void for_each_kept(F& s, const P& place, const KernelArguments& a, sha
       }
 }
 
+// The same where rows are keys. A 16 x 16 block has 32 blocks of draws, eight keys of a query each:
+// a lane makes one of them and hands out what it says as eight bits; four blocks travel together.
+template <class F, class P, class Use>
+CF_DEVICE void for_each_kept_down(F& s, const P& place, const KernelArguments& a,
+                                  shared::uint flat_head, Use use) {
+  using Mma = typename F::Mma;
+  static_assert(!P::kRowsAreQueries && shared::CF_DROPOUT_KEYS == 8);
+  const int lane = place.lane;
+#pragma unroll
+  for (int first = 0; first < F::kRowBlocks * F::kColumnBlocks; first += 4) {
+    shared::uint kept = 0;
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const int r = (first + n) / F::kColumnBlocks;
+      const int c = (first + n) % F::kColumnBlocks;
+      if (first + n >= F::kRowBlocks * F::kColumnBlocks) break;
+      const auto i = static_cast<shared::uint>(place.query + 16 * c + lane % 16);
+      const auto j = static_cast<shared::uint>(place.key + 16 * r + lane / 16 % 2 * 8);
+      const auto draws = shared::cf_dropout_block(a.dropout, flat_head, i, j / 8);
+#pragma unroll
+      for (shared::uint bit = 0; bit < 8; ++bit)
+        kept |= (shared::cf_dropout_keeps(a.dropout, draws, bit) ? 1u : 0u) << (8 * n + bit);
+    }
+#pragma unroll
+    for (int v = 0; v < Mma::kValues; ++v) {
+      const int key = Mma::row(lane, v);
+      const shared::uint bits = shuffle(kept, Mma::column(lane, v) + key / 8 * 16) >> (key % 8);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const int r = (first + n) / F::kColumnBlocks;
+        const int c = (first + n) % F::kColumnBlocks;
+        if (first + n >= F::kRowBlocks * F::kColumnBlocks) break;
+        use(r, c, v, s.x[r][c][v], (bits >> (8 * n) & 1u) != 0 ? a.score.keep_scale : 0.0f);
+      }
+    }
+  }
+}
+
 // What backward subtracts in the exponent for a row of this LSE. A row that saw no key gets +inf:
 // whatever its scores, its weights are exp2(-inf) = 0.
 CF_DEVICE float backward_base(float lse) {

@@ -105,15 +105,27 @@ int launch_kernel(const KernelArguments& arguments, void* stream) {
 #endif
 }
 
+// Whether an architecture's traits have tiles for grad_all of this type.
+template <class Arch, class T>
+inline constexpr bool kHasGradAll = sizeof(T) == 2 && requires {
+  Arch::grad_all_tile(kLargestHead, true);
+};
+
+template <class Arch, class P, class T>
+inline constexpr bool kHasRows = kHasGradAll<Arch, T> || (P::kPass != KernelPass::grad_all &&
+                                                          P::kPass != KernelPass::cast_grad_q);
+
 // The rows of one unit, smallest head size first.
 template <class Arch, class P, class T, int... kHeads>
 struct UnitTable {
-  static constexpr int kCount = P::kEverySize ? 1 : 2 * sizeof...(kHeads);
+  static constexpr int kCount =
+      kHasRows<Arch, P, T> ? (P::kEverySize ? 1 : 2 * sizeof...(kHeads)) : 0;
   // Not constexpr: HIP would make it a constant of the device too, with these host functions in it.
   static inline constinit std::array<Variant, kCount> rows = [] {
     std::array<Variant, kCount> all{};
     int n = 0;
-    if constexpr (P::kEverySize) {
+    if constexpr (kCount == 0) {
+    } else if constexpr (P::kEverySize) {
       all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kLargestHead, true>>();
     } else {
       ((all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHeads, false>>(),

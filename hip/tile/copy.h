@@ -39,6 +39,18 @@ CF_DEVICE void move_chunk(void* to, const void* from) {
   *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
 }
 
+// One f32 into shared memory, or 0 without looking at `from`.
+CF_DEVICE void copy_value(float* to, const float* from, bool there) {
+#ifdef __CUDACC__
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(from),
+               "r"(there ? 4 : 0)
+               : "memory");
+#else
+  *to = there ? *from : 0.0f;
+#endif
+}
+
 // Ends a group of copies.
 CF_DEVICE void copy_commit() {
 #ifdef __CUDACC__

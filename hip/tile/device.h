@@ -31,6 +31,14 @@ CF_DEVICE float shuffle(float x, int lane) {
 #endif
 }
 
+CF_DEVICE shared::uint shuffle(shared::uint x, int lane) {
+#ifdef __CUDACC__
+  return __shfl_sync(0xffffffffu, x, lane);
+#else
+  return __shfl(x, lane);
+#endif
+}
+
 CF_DEVICE shared::uint shuffle_xor(shared::uint x, int mask) {
 #ifdef __CUDACC__
   return __shfl_xor_sync(0xffffffffu, x, mask);
@@ -99,6 +107,29 @@ CF_DEVICE int fresh_uniform(int x) {
   asm volatile("" : "+s"(x));
 #endif
   return x;
+}
+
+// A barrier of `threads` threads, whole waves, which all name it by the same small number; where
+// there is none of this kind, of the whole block.
+CF_DEVICE void sync_waves([[maybe_unused]] int number, [[maybe_unused]] int threads) {
+#ifdef __CUDACC__
+  asm volatile("bar.sync %0, %1;" ::"r"(number + 1), "r"(threads) : "memory");
+#else
+  __syncthreads();
+#endif
+}
+
+// to[n] += x[n] in device memory, 16-byte aligned, whoever else adds there; nothing comes back.
+CF_DEVICE void add_to_memory(float* to, const float (&x)[4]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]),
+               "f"(x[2]), "f"(x[3])
+               : "memory");
+#elif defined(__CUDACC__)
+  for (int n = 0; n < 4; ++n) atomicAdd(to + n, x[n]);
+#else
+  for (int n = 0; n < 4; ++n) unsafeAtomicAdd(to + n, x[n]);
+#endif
 }
 
 CF_DEVICE float max_of(float a, float b) { return fmaxf(a, b); }

@@ -150,6 +150,23 @@ CF_DEVICE void add_product_across(F& acc, TileA a, int row0, TileX x, int column
   acc.settle();
 }
 
+// acc += A^T X for columns [column_a, ...) of A and [column_x, ...) of X; k runs across both.
+template <class F, class TileA, class TileX>
+CF_DEVICE void add_transposed_product(F& acc, TileA a, int column_a, TileX x, int column_x,
+                                      int lane) {
+  using Mma = typename F::Mma;
+  using T = typename TileX::T;
+#pragma unroll
+  for (int k = 0; k < TileA::kRows; k += Mma::kWeightDepth) {
+    typename Mma::template WeightOperand<T> rows[F::kRowBlocks];
+#pragma unroll
+    for (int r = 0; r < F::kRowBlocks; ++r)
+      rows[r] = Mma::load_row_across(a, k, column_a + 16 * r, lane);
+    add_across(acc, rows, x, k, column_x, lane);
+  }
+  acc.settle();
+}
+
 // Rows [row0, ...) and columns [column0, ...) of a tile = the register tile, a sum of add_product.
 template <class F, class Tile>
 CF_DEVICE void store_fragment(const F& fragment, Tile tile, int row0, int column0, int lane) {
@@ -166,7 +183,7 @@ CF_DEVICE void store_fragment(const F& fragment, Tile tile, int row0, int column
             &fragment.x[r][c][v]);
 }
 
-// The same of a sum of add_across.
+// The same of a sum of add_across or add_transposed_product.
 template <class F, class Tile>
 CF_DEVICE void store_sum(const F& fragment, Tile tile, int row0, int column0, int lane) {
   using Mma = typename F::Mma;

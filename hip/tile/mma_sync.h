@@ -72,11 +72,15 @@ struct MmaSync {
   template <class Tile, class T = typename Tile::T>
   static CF_DEVICE void load_across(AcrossOperand<T> (&b)[kGroup], Tile tile, int k0, int column0,
                                     int lane) {
-    const auto address = shared_address(tile.chunk_of_block(k0, lane % 16, column0 / 8, lane / 16));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(b[0].x[0]), "=r"(b[0].x[1]), "=r"(b[0].x[2]), "=r"(b[0].x[3])
-                 : "r"(address)
-                 : "memory");
+    load_transposed(b[0].x, tile.chunk_of_block(k0, lane % 16, column0 / 8, lane / 16));
+  }
+
+  // Rows are columns of the tile, k runs across them.
+  template <class Tile, class T = typename Tile::T>
+  static CF_DEVICE WeightOperand<T> load_row_across(Tile tile, int k0, int row0, int lane) {
+    WeightOperand<T> a;
+    load_transposed(a.x, tile.chunk_of_block(k0, lane % 8 + lane / 16 * 8, row0 / 8, lane / 8 % 2));
+    return a;
   }
 
   // Columns [kWeightDepth * part, ...) of an accumulator.
@@ -114,6 +118,12 @@ struct MmaSync {
   }
   static CF_DEVICE void load_matrices(shared::uint (&x)[4], const void* chunk) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(shared_address(chunk))
+                 : "memory");
+  }
+  static CF_DEVICE void load_transposed(shared::uint (&x)[4], const void* chunk) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
                  : "r"(shared_address(chunk))
                  : "memory");

@@ -172,11 +172,13 @@ typedef struct crossflash_problem {
 
   /* Not supported yet: a value other than 0 is refused by name. */
   float softcap;
-  int32_t alibi;         /* 1: slopes[h] are given */
-  int32_t sink;          /* 1: sink[h] are given */
-  int32_t bias;          /* 1: bias is given */
-  int32_t packed;        /* 1: cu_seqlens are given */
-  int32_t deterministic; /* every backend so far is deterministic always */
+  int32_t alibi;  /* 1: slopes[h] are given */
+  int32_t sink;   /* 1: sink[h] are given */
+  int32_t bias;   /* 1: bias is given */
+  int32_t packed; /* 1: cu_seqlens are given */
+  /* 1: equal inputs give equal bits, run after run. 0: hip may sum grad_q of f16 and bf16 in any
+   * order, which is faster; all else is deterministic always. */
+  int32_t deterministic;
 } crossflash_problem;
 
 /* Sets struct_size and the defaults: forward, f32, scale NAN, windows -1, everything else 0. */

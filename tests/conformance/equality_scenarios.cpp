@@ -19,9 +19,9 @@ void expect_same_bits(const Device& device, const Case& a, const Case& b) {
 }
 
 void layouts_agree(const Device& device) {
-  for (const char* line :
-       {"batch=2 seq=33 heads=4/2 d=40 causal=top-left dropout=0.2 seed=5",
-        "batch=2 seq=65 heads=3 d=64 dv=24 type=f16", "batch=2 seq=47 heads=2 d=15 type=bf16"}) {
+  for (const char* line : {"batch=2 seq=33 heads=4/2 d=40 causal=top-left dropout=0.2 seed=5",
+                           "batch=2 seq=65 heads=3 d=64 dv=24 type=f16 deterministic",
+                           "batch=2 seq=47 heads=2 d=15 type=bf16 deterministic"}) {
     const Case contiguous = case_of(line);
     for (const Layout layout : {Layout::bhsd, Layout::packed_qkv, Layout::padded}) {
       Case other = contiguous;
@@ -79,8 +79,8 @@ std::vector<T> part(const std::vector<T>& whole, std::size_t begin, std::size_t 
 
 // A batch in one go is the batch in two goes.
 void halves_agree(const Device& device) {
-  for (const char* line :
-       {"batch=41 seq=3x5 heads=2 d=16", "batch=3 seq=33x65 heads=4/2 d=72 type=f16"}) {
+  for (const char* line : {"batch=41 seq=3x5 heads=2 d=16",
+                           "batch=3 seq=33x65 heads=4/2 d=72 type=f16 deterministic"}) {
     const Execution whole = execution_of(case_of(line));
     const Results results = run(device, whole);
     const auto batch = static_cast<std::size_t>(whole.problem.batch);
@@ -109,7 +109,8 @@ void stale_slots_do_not_matter(const Device& device) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (const char* type : {"f32", "f16", "bf16"})
     for (const std::int64_t used : {1, 97}) {
-      const Case c = case_of(fmt::format("batch=2 seq=9x{} heads=4/2 d=40 type={}", used, type));
+      const Case c =
+          case_of(fmt::format("batch=2 seq=9x{} heads=4/2 d=40 type={} deterministic", used, type));
       Execution e = execution_of(c);
       e.problem.k = e.problem.v = {kSlots * 80, 80, 40, 1};
       Problem problem;
@@ -125,10 +126,27 @@ void stale_slots_do_not_matter(const Device& device) {
     }
 }
 
+// Many tiles of keys, each of which adds to the same gradients of queries.
+void deterministic_repeats_agree(const Device& device) {
+  for (const char* line :
+       {"seq=65x400 heads=4/2 d=16 type=f16 deterministic",
+        "seq=65x400 heads=2 d=24 dv=8 type=bf16 dropout=0.2 seed=3 deterministic"}) {
+    const Execution execution = execution_of(case_of(line));
+    const Results first = run(device, execution);
+    for (int n = 1; n < 30; ++n)
+      ASSERT_EQ(first_difference(first, run(device, execution)), "")
+          << "in round " << n << " of\n  case: " << line;
+  }
+}
+
 constexpr Scenario kScenarios[] = {
-    {"layouts_agree", layouts_agree}, {"far_rows_agree", far_rows_agree},
-    {"windows_agree", windows_agree}, {"corners_agree", corners_agree},
-    {"halves_agree", halves_agree},   {"stale_slots_do_not_matter", stale_slots_do_not_matter},
+    {"layouts_agree", layouts_agree},
+    {"far_rows_agree", far_rows_agree},
+    {"windows_agree", windows_agree},
+    {"corners_agree", corners_agree},
+    {"halves_agree", halves_agree},
+    {"stale_slots_do_not_matter", stale_slots_do_not_matter},
+    {"deterministic_repeats_agree", deterministic_repeats_agree},
 };
 
 }  // namespace

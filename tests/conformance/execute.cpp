@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "tests/conformance/fill.h"
@@ -150,6 +151,12 @@ class Runner {
     if (!damage.empty()) throw Misbehaviour("workspace: " + damage);
   }
 
+  // Where the order of sums is free: hip makes use of it (docs/numerics.md).
+  bool may_vary(TensorId id) const {
+    return id == TensorId::grad_q && !problem_.deterministic && problem_.dtype != CROSSFLASH_F32 &&
+           std::string_view(device_.info().backend) == "hip";
+  }
+
   // Leaves the outputs of the second run on the device.
   template <std::size_t N>
   void run_twice(std::uint32_t pass, const TensorId (&outputs)[N]) {
@@ -162,7 +169,7 @@ class Runner {
       const auto a = first[n].bytes();
       const Block second = checked(outputs[n]);
       const auto b = second.bytes();
-      if (!std::equal(a.begin(), a.end(), b.begin()))
+      if (!may_vary(outputs[n]) && !std::equal(a.begin(), a.end(), b.begin()))
         throw Misbehaviour(fmt::format("{} differs between two runs", name_of(outputs[n])));
     }
   }

@@ -12,24 +12,27 @@ namespace {
 
 constexpr KernelPass kPasses[] = {KernelPass::forward, KernelPass::row_dot, KernelPass::grad_q,
                                   KernelPass::grad_kv};
+constexpr KernelPass kFusedPasses[] = {KernelPass::grad_all, KernelPass::cast_grad_q};
 
 // Rows for f16: for each pass a special and a general one of head sizes to 128, a general one of
-// 256, and one of 512 whose blocks own slices of 256 columns. Row dots have one row.
-std::vector<Variant> unit_of(const char* arch, int shared_bytes) {
+// 256, and one of 512 whose blocks own slices of 256 columns. Row dots and casts have one row, and
+// what makes all gradients at once has none of 512.
+std::vector<Variant> unit_of(const char* arch, int shared_bytes,
+                             std::span<const KernelPass> passes = kPasses) {
   std::vector<Variant> rows;
-  for (const KernelPass pass : kPasses) {
+  for (const KernelPass pass : passes) {
     const auto add = [&](const char* name, int head, bool general, int slice = 0) {
       rows.push_back({arch, name, pass, shared::CF_F16, head, general, 64, 32, slice, 128,
                       shared_bytes, nullptr, nullptr});
     };
-    if (pass == KernelPass::row_dot) {
-      add("row_dot", 512, true);
+    if (pass == KernelPass::row_dot || pass == KernelPass::cast_grad_q) {
+      add("of_any_head", 512, true);
       continue;
     }
     add("special_128", 128, false);
     add("general_128", 128, true);
     add("general_256", 256, true);
-    add("wide_512", 512, true, 256);
+    if (pass != KernelPass::grad_all) add("wide_512", 512, true, 256);
   }
   return rows;
 }
@@ -64,7 +67,7 @@ class HipPlanning : public ::testing::Test {
   const std::vector<Variant> new_rows_ = unit_of("sm_90", 90 << 10);
   const std::vector<Variant> old_rows_ = unit_of("sm_80", 40 << 10);
   const Variants new_unit_ = new_rows_, old_unit_ = old_rows_;
-  const std::vector<Unit> units_ = {{&new_unit_, "90-real"}, {&old_unit_, "80;90a-real"}};
+  std::vector<Unit> units_ = {{&new_unit_, "90-real"}, {&old_unit_, "80;90a-real"}};
   crossflash_problem problem_{};
   Caps caps_;
   HipPlan plan_;
@@ -170,8 +173,42 @@ TEST_F(HipPlanning, BackwardRunsInOrderOverOneWorkspace) {
   ASSERT_EQ(plan_.backward_regions.size(), 2u);
   EXPECT_EQ(plan_.backward_regions[0].offset, 0u);
   EXPECT_EQ(plan_.backward_regions[1].offset, rows);
-  EXPECT_EQ(plan_.workspace(Pass::backward), 2 * rows);
+  EXPECT_EQ(plan_.workspace(Pass::backward), 2 * rows + 12);  // may start at any f32
   EXPECT_EQ(plan_.workspace(Pass::forward), 0u);
+}
+
+TEST_F(HipPlanning, AFreeOrderOfSumsIsUsedWhereItIsAllowedAndCompiled) {
+  const std::vector<Variant> fused_rows = unit_of("sm_90", 90 << 10, kFusedPasses);
+  const Variants fused_unit = fused_rows;
+  units_.push_back({&fused_unit, "90-real"});
+  const auto passes = [&] {
+    EXPECT_TRUE(plan().ok());
+    std::vector<KernelPass> all;
+    for (const Step& step : plan_.backward) all.push_back(step.kernel->pass);
+    return all;
+  };
+  const std::vector<KernelPass> fused = {KernelPass::row_dot, KernelPass::grad_all,
+                                         KernelPass::cast_grad_q};
+  const std::vector<KernelPass> ordered = {KernelPass::row_dot, KernelPass::grad_q,
+                                           KernelPass::grad_kv};
+  problem_.d = 72;
+  EXPECT_EQ(passes(), fused);
+  EXPECT_EQ(plan_.backward[1].blocks, 3 * 2 * 2);  // tiles of keys, key heads, batches
+  EXPECT_EQ(plan_.backward[2].blocks, 2 * 4 * 2);  // tiles of queries, heads, batches
+  const std::uint64_t rows = 2 * 4 * 100 * sizeof(float);
+  ASSERT_EQ(plan_.backward_regions.size(), 3u);
+  EXPECT_EQ(plan_.backward_regions[2].offset, 2 * rows);
+  const std::uint64_t sums = 2 * 4 * 128 * 128 * sizeof(float);  // padded to 64
+  EXPECT_EQ(plan_.workspace(Pass::backward), 2 * rows + sums + 12);
+
+  problem_.deterministic = 1;
+  EXPECT_EQ(passes(), ordered);
+  problem_.deterministic = 0;
+  problem_.d_v = 257;
+  EXPECT_EQ(passes(), ordered);
+  problem_.d_v = 64;
+  caps_.shared_bytes = 48 << 10;
+  EXPECT_EQ(passes(), ordered);
 }
 
 TEST_F(HipPlanning, AnEmptyAxisLaunchesOnlyWhatHasRows) {
@@ -235,8 +272,9 @@ TEST_F(HipSplitting, StatesOfTheStretchesAreTheWorkspaceOfForwardAlone) {
   ASSERT_TRUE(plan().ok());
   ASSERT_EQ(plan_.forward_regions.size(), 1u);
   EXPECT_EQ(plan_.arguments.splits, 80);  // 5 tiles each
-  EXPECT_EQ(plan_.workspace(Pass::forward), 80u * 3 * 8 * (40 + 2) * sizeof(float));
-  EXPECT_EQ(plan_.workspace(Pass::backward), 3u * 8 * 2 * sizeof(float));
+  const std::uint64_t aligning = kRegionBytes - sizeof(float);
+  EXPECT_EQ(plan_.workspace(Pass::forward), 80u * 3 * 8 * (40 + 2) * sizeof(float) + aligning);
+  EXPECT_EQ(plan_.workspace(Pass::backward), 3u * 8 * 2 * sizeof(float) + aligning);
 }
 
 TEST_F(HipSplitting, ManyStretchesAreBoundedAndLongOnesCut) {

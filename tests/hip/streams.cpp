@@ -25,6 +25,7 @@ class Job {
     problem.passes = CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD;
     problem.causal = CROSSFLASH_CAUSAL_TOP_LEFT;
     problem.dropout = 0.1f;
+    problem.deterministic = 1;
     plan_.emplace(device, problem);
     const std::uint64_t of_q = static_cast<std::uint64_t>(2 * seq * 4 * 64) * 2, of_k = of_q / 2;
     for (const std::uint64_t bytes :
