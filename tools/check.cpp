@@ -2,6 +2,7 @@
 // check.cpp: `crossflash check`: the conformance suite's cases on this machine's devices. A failure
 // is printed as the command that repeats it.
 #include <algorithm>
+#include <cstdio>
 #include <map>
 
 #include "tests/conformance/conformance.h"
@@ -21,6 +22,7 @@ struct Options {
   CaseChoice cases;
   std::size_t random = 0;
   std::uint64_t seed = 1;
+  std::string part = "1/1";
   DeviceChoice device;
   bool json = false;
 };
@@ -46,6 +48,19 @@ std::vector<Case> random_cases(const Options& o) {
   std::vector<Case> cases;
   for (std::size_t n = 0; n < o.random; ++n) cases.push_back(conformance::random_case(random));
   return cases;
+}
+
+// Part I of N: every N-th case from the I-th, so that several processes share the work.
+std::vector<Case> part_of(const std::vector<Case>& cases, const std::string& part) {
+  std::size_t which = 0, parts = 0;
+  char rest = 0;
+  if (std::sscanf(part.c_str(), "%zu/%zu%c", &which, &parts, &rest) != 2 || which == 0 ||
+      which > parts)
+    throw bad_input("--part is {}; it must be I/N with I from 1 to N", part);
+  std::vector<Case> chosen;
+  for (std::size_t n = which - 1; n < cases.size(); n += parts) chosen.push_back(cases[n]);
+  if (chosen.empty()) throw bad_input("--part {} of {} cases is none", part, cases.size());
+  return chosen;
 }
 
 std::string command(const Options& o, const Candidate& device, const Case& c) {
@@ -124,7 +139,7 @@ void print_as_json(const std::vector<Tally>& tallies, const std::vector<Failed>&
 
 ExitCode check(const Options& o) {
   const std::vector<Case> cases =
-      o.random > 0 ? random_cases(o) : chosen_cases(o.cases, kSmokeCases);
+      part_of(o.random > 0 ? random_cases(o) : chosen_cases(o.cases, kSmokeCases), o.part);
   const std::vector<Candidate> devices = open_devices(o.device);
   const auto usable = static_cast<std::size_t>(std::count_if(
       devices.begin(), devices.end(), [](const Candidate& d) { return d.device != nullptr; }));
@@ -160,6 +175,7 @@ Command check_command(CLI::App& program) {
          return option->check_name("--file") || option->check_name("case");
        }))
     random->excludes(other);
+  app->add_option("--part", o->part, "Every N-th case, from the I-th")->type_name("I/N");
   add_device_options(*app, &o->device);
   app->add_flag("--json", o->json, "Print JSON");
   return {app, [o] { return check(*o); }};

@@ -30,6 +30,10 @@ TEST(Usage, WrongIsExitCodeTwoAndOneLine) {
       {"check", "--random", "-3"},
       {"check", "--random", "3", "seq=8"},
       {"check", "--seed", "3"},
+      {"check", "--random", "3", "--part", "0/2"},
+      {"check", "--random", "3", "--part", "3/2"},
+      {"check", "--random", "3", "--part", "4/4"},
+      {"check", "--random", "3", "--part", "1/2x"},
       {"check", "seq=eight"},
       {"check", "bogus=1"},
       {"check", "heads=3/2"},
@@ -115,14 +119,17 @@ TEST(Check, CountsUnsupportedByReasonAndNothingExercisedIsNoSuccess) {
   EXPECT_NE(none.err.find("nothing was exercised"), std::string::npos) << none.err;
 }
 
-TEST(Check, RunsRandomCases) {
-  const Outcome outcome =
-      run_program({"check", "--backend", "cpu", "--random", "25", "--seed", "3", "--json"});
-  EXPECT_EQ(outcome.exit, 0) << outcome.out << outcome.err;
-  const json device = json::parse(outcome.out)["devices"][0];
-  EXPECT_GT(device["passed"], 0);
-  int all = device["passed"].get<int>() + device["failed"].get<int>();
-  for (const auto& [reason, count] : device["unsupported"].items()) all += count.get<int>();
+TEST(Check, RunsRandomCasesInParts) {
+  int all = 0;
+  for (const char* part : {"1/2", "2/2"}) {
+    const Outcome outcome = run_program(
+        {"check", "--backend", "cpu", "--random", "25", "--seed", "3", "--part", part, "--json"});
+    EXPECT_EQ(outcome.exit, 0) << outcome.out << outcome.err;
+    const json device = json::parse(outcome.out)["devices"][0];
+    EXPECT_GT(device["passed"], 0);
+    all += device["passed"].get<int>() + device["failed"].get<int>();
+    for (const auto& [reason, count] : device["unsupported"].items()) all += count.get<int>();
+  }
   EXPECT_EQ(all, 25);
 }
 
