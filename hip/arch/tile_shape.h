@@ -13,6 +13,8 @@ struct TileShape {
   int part = 0;          // columns that a wave scores at a time (grad_all); 0: all its own
   int sum_rows = 0;      // of dQ in blocks of 16 that a wave sums at a time (grad_all)
   int sum_columns = 0;
+  // P and dS reach the second product through shared memory, not from lane to lane.
+  bool shared_weights = false;
 };
 
 }  // namespace crossflash::hip

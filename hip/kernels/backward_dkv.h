@@ -28,7 +28,7 @@ struct GradKeyConfig {
   using KeyTile = SharedTile<T, kRows, kHead>;
   using QueryTile = SharedTile<T, kColumns, kHead>;
   // Waves side by side split S by columns if there are enough; or else each computes all of it.
-  static constexpr bool kExchange = kSide > 1 && kColumns >= 16 * kSide;
+  static constexpr bool kExchange = kTile.shared_weights || (kSide > 1 && kColumns >= 16 * kSide);
   static constexpr int kWaveColumns = kExchange ? kColumns / kSide : kColumns;
   using WeightTile = SharedTile<T, kRows, kExchange ? kColumns : 64>;
   static constexpr int kTileBytes = 2 * KeyTile::kBytes + 2 * kStages * QueryTile::kBytes +

@@ -25,7 +25,10 @@ struct GradQueryConfig {
   static constexpr int kRowBlocks = kRows / (16 * kTile.waves);  // of a wave
   using QueryTile = SharedTile<T, kRows, kHead>;
   using KeyTile = SharedTile<T, kColumns, kHead>;
-  static constexpr int kSharedBytes = 2 * QueryTile::kBytes + 2 * kStages * KeyTile::kBytes;
+  static constexpr bool kSharedWeights = kTile.shared_weights;
+  using WeightTile = SharedTile<T, kRows, kSharedWeights ? kColumns : 64>;
+  static constexpr int kSharedBytes = 2 * QueryTile::kBytes + 2 * kStages * KeyTile::kBytes +
+                                      (kSharedWeights ? WeightTile::kBytes : 0);
   static_assert(kRowBlocks * 16 * kTile.waves == kRows && kColumns % 16 == 0);
   static_assert(kSharedBytes <= Arch::kSharedBytes);
 };
@@ -41,6 +44,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const auto grad_o_tile = space.take<typename C::QueryTile>();     // (Br, D)
   const SharedRing<typename C::KeyTile, C::kStages> k_ring{space};  // (Bc, D)
   const SharedRing<typename C::KeyTile, C::kStages> v_ring{space};  // (Bc, D)
+  typename C::WeightTile ds_tile{};                                 // (Br, Bc)
+  if constexpr (C::kSharedWeights) ds_tile = space.take<typename C::WeightTile>();
 
   const QueryItem item(a, C::kRows);
   const int i0 = item.first;
@@ -113,7 +118,14 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       x = p * (x - D.x[r][slot]) * slope;
     });
     sum.for_each([&](int r, int slot, float& x) { x += tile_sum.x[r][slot]; });
-    add_weighted(dq, ds, k_tile, 0, 0, lane);  // dQ += dS K
+    if constexpr (C::kSharedWeights) {
+      store_fragment(ds, ds_tile, wave_row, 0, lane);
+      wave_fence();
+      add_product_across(dq, ds_tile, wave_row, k_tile, 0, lane);  // dQ += dS K
+      wave_fence();
+    } else {
+      add_weighted(dq, ds, k_tile, 0, 0, lane);  // dQ += dS K
+    }
 
     if constexpr (C::kStages == 1) {
       __syncthreads();

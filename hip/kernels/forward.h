@@ -19,12 +19,16 @@ struct ForwardConfig {
   static constexpr auto kTile = Arch::forward_tile(static_cast<int>(sizeof(T)), kHead, kGeneral);
   static constexpr int kRows = kTile.rows;        // Br
   static constexpr int kColumns = kTile.columns;  // Bc
+  static constexpr int kStages = kTile.stages;
   static constexpr int kThreads = kTile.waves * Mma::kWave;
   static constexpr int kMinBlocks = kTile.blocks;
   static constexpr int kRowBlocks = kRows / (16 * kTile.waves);  // of a wave
   using QueryTile = SharedTile<T, kRows, kHead>;
   using KeyTile = SharedTile<T, kColumns, kHead>;
-  static constexpr int kSharedBytes = QueryTile::kBytes + 2 * KeyTile::kBytes;
+  static constexpr bool kSharedWeights = kTile.shared_weights;
+  using WeightTile = SharedTile<T, kRows, kSharedWeights ? kColumns : 64>;
+  static constexpr int kSharedBytes =
+      QueryTile::kBytes + 2 * kStages * KeyTile::kBytes + (kSharedWeights ? WeightTile::kBytes : 0);
   static_assert(kRowBlocks * 16 * kTile.waves == kRows && kColumns % 16 == 0);
   static_assert(kSharedBytes <= Arch::kSharedBytes);
 };
@@ -60,34 +64,59 @@ struct OnlineSoftmax {
     return exp2_fast(kDifferenceFirst ? (x - base) * unit : x * unit - base);
   }
 
-  // Takes a tile's scores into m and l and brings o to the new m; leaves P in their place. A row
-  // block after the other, so that few temporaries live at a time.
+  // How far a score may lie above m, in the exponent of 2, before m follows: weights of up to 2^8
+  // are as exact as those below 1, and with it m and o seldom change after the first tiles. In f32
+  // not at all, for the same reason as above.
+  static constexpr float kSlack = kDifferenceFirst ? 0.0f : 8.0f;
+
+  // Takes a tile's scores into m and l and brings o to the new m; leaves P in their place.
   template <class F>
   CF_DEVICE void add_scores(F& s, float unit) {
+    meet(s, unit);
+    weigh(s, unit);
+  }
+
+  // Brings m, l and o to a maximum that a tile's scores do not exceed (by more than kSlack). Each
+  // lane looks at its own scores; the rows' maxima are only needed where one does.
+  template <class F>
+  CF_DEVICE void meet(F& s, float unit) {
+    RowValues<Mma, C::kRowBlocks> top;
+    bool rises = false;
 #pragma unroll
     for (int r = 0; r < C::kRowBlocks; ++r) {
-      float top[Mma::kSlots], rescale[Mma::kSlots];
 #pragma unroll
-      for (int n = 0; n < Mma::kSlots; ++n) top[n] = m.x[r][n];
-      s.for_each_in(
-          r, [&](int, int v, float& x) { top[Mma::slot(v)] = max_of(top[Mma::slot(v)], x); });
-      bool rises = false;
-#pragma unroll
-      for (int n = 0; n < Mma::kSlots; ++n) {
-        const float before = scaled(m.x[r][n], unit);
-        m.x[r][n] = Mma::row_max(top[n]);
-        top[n] = base_of(m.x[r][n], unit);
-        rescale[n] = kDifferenceFirst ? weight(before, top[n], unit) : exp2_fast(before - top[n]);
-        rises = rises || rescale[n] != 1.0f;
-        l.x[r][n] *= rescale[n];
-      }
-      if (any_lane(rises))
-        o.for_each_in(r, [&](int, int v, float& x) { x *= rescale[Mma::slot(v)]; });
+      for (int n = 0; n < Mma::kSlots; ++n) top.x[r][n] = shared::cf_neg_inf();
       s.for_each_in(r, [&](int, int v, float& x) {
-        x = weight(x, top[Mma::slot(v)], unit);
-        l.x[r][Mma::slot(v)] += x;
+        top.x[r][Mma::slot(v)] = max_of(top.x[r][Mma::slot(v)], x);
       });
+#pragma unroll
+      for (int n = 0; n < Mma::kSlots; ++n)
+        rises = rises || (kDifferenceFirst ? top.x[r][n] > m.x[r][n]
+                                           : fmaf(top.x[r][n], unit, -m.x[r][n] * unit) > kSlack);
     }
+    rises = any_lane(rises);
+    if (kLongBranches && !rises) return;
+    m.for_each([&](int r, int slot, float& at) {
+      const float before = scaled(at, unit);
+      const float peak = max_of(at, Mma::row_max(top.x[r][slot]));
+      at = rises ? peak : at;
+      const float base = base_of(at, unit);
+      top.x[r][slot] = kDifferenceFirst ? weight(before, base, unit) : exp2_fast(before - base);
+      l.x[r][slot] *= top.x[r][slot];
+    });
+    if (rises) o.for_each([&](int r, int, int v, float& x) { x *= top.x[r][Mma::slot(v)]; });
+  }
+
+  // P in the place of a tile's scores, and into l.
+  template <class F>
+  CF_DEVICE void weigh(F& s, float unit) {
+    RowValues<Mma, C::kRowBlocks> base;
+    base.for_each([&](int r, int slot, float& x) { x = base_of(m.x[r][slot], unit); });
+    s.for_each([&](int r, int, int v, float& x) {
+      const int slot = Mma::slot(v);
+      x = weight(x, base.x[r][slot], unit);
+      l.x[r][slot] += x;
+    });
   }
 
   // o is normalised, m becomes the rows' LSE.
@@ -109,67 +138,102 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   using T = typename C::T;
   extern __shared__ __align__(128) char shared_memory[];
   SharedSpace space{shared_memory};
-  const auto q_tile = space.take<typename C::QueryTile>();  // (Br, D), in the end O
-  const auto k_tile = space.take<typename C::KeyTile>();    // (Bc, D)
-  const auto v_tile = space.take<typename C::KeyTile>();    // (Bc, D)
+  const auto q_tile = space.take<typename C::QueryTile>();          // (Br, D), in the end O
+  const SharedRing<typename C::KeyTile, C::kStages> k_ring{space};  // (Bc, D)
+  const SharedRing<typename C::KeyTile, C::kStages> v_ring{space};  // (Bc, D)
+  typename C::WeightTile p_tile{};                                  // (Br, Bc)
+  if constexpr (C::kSharedWeights) p_tile = space.take<typename C::WeightTile>();
 
   const QueryItem item(a, C::kRows);
   const int i0 = item.first;
-  const int i1 = i0 + C::kRows < a.seq_q ? i0 + C::kRows : a.seq_q;
   const int seq_k = a.visibility.seq_k;
-  const auto q = head_rows<T>(a.q, item.batch, item.head, a.d);
-  const auto k = head_rows<T>(a.k, item.batch, item.head_kv, a.d);
-  const auto v = head_rows<T>(a.v, item.batch, item.head_kv, a.d_v);
-  const int own_lane = static_cast<int>(threadIdx.x) % Mma::kWave;
-  const int own_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
+  // Made where they are used: held over the loop they cost more registers than there are.
+  const auto rows_of = [&](const KernelTensor& t, int width) {
+    return head_rows<T>(t, fresh_unless_scalar(item.batch), fresh_unless_scalar(item.head_kv),
+                        width);
+  };
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const int key_begin = shared::cf_keys_begin(a.visibility, i0) / C::kColumns * C::kColumns;
-  const int key_end = shared::cf_keys_end(a.visibility, i1);
-  copy_in<C::kThreads>(q_tile, q, i0, a.seq_q);
-  copy_in<C::kThreads>(k_tile, k, key_begin, seq_k);
+  const auto key_end = [&] {
+    const int end = fresh_unless_scalar(i0) + C::kRows;
+    return shared::cf_keys_end(a.visibility, end < a.seq_q ? end : a.seq_q);
+  };
+  copy_in<C::kThreads>(q_tile, head_rows<T>(a.q, item.batch, item.head, a.d), i0, a.seq_q);
+  copy_in<C::kThreads>(k_ring.at(0), rows_of(a.k, a.d), key_begin, seq_k);
+  if constexpr (C::kStages > 1)
+    copy_in<C::kThreads>(v_ring.at(0), rows_of(a.v, a.d_v), key_begin, seq_k);
   copy_commit();
 
   OnlineSoftmax<C> state;
+  int stage = 0;
 #pragma unroll 1
-  for (int j0 = key_begin; j0 < key_end; j0 += C::kColumns) {
+  for (int j0 = key_begin; j0 < key_end(); j0 += C::kColumns, stage = (stage + 1) % C::kStages) {
     const int thread = fresh(static_cast<int>(threadIdx.x));
     const int lane = thread % Mma::kWave;
-    const int wave_row = thread / Mma::kWave * C::kRowBlocks * 16;
+    const int wave_row = same_in_wave(thread / Mma::kWave) * C::kRowBlocks * 16;
+    const int first = i0 + wave_row;
+    const int last = first + C::kRowBlocks * 16;
+    const bool more = j0 + C::kColumns < key_end();
+    const int next = (stage + 1) % C::kStages;
     copy_wait<0>();
-    __syncthreads();  // K is there, and V's tile no longer in use
-    copy_in<C::kThreads>(v_tile, v, j0, seq_k);
+    __syncthreads();  // K is there, and tiles of the step before no longer in use
+    if constexpr (C::kStages == 1) {
+      copy_in<C::kThreads>(v_ring.at(0), rows_of(a.v, a.d_v), j0, seq_k);
+    } else if (more) {
+      copy_in<C::kThreads>(k_ring.at(next), rows_of(a.k, a.d), j0 + C::kColumns, seq_k);
+      copy_in<C::kThreads>(v_ring.at(next), rows_of(a.v, a.d_v), j0 + C::kColumns, seq_k);
+    }
     copy_commit();
+    // No more to do for a wave of which no query sees one of these keys.
+    if (C::kStages > 1 && (j0 >= shared::cf_keys_end(a.visibility, last) ||
+                           j0 + C::kColumns <= shared::cf_keys_begin(a.visibility, first)))
+      continue;
     Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s;
     s.clear();
-    add_product(s, q_tile, wave_row, k_tile, 0, lane);  // S = Q K^T
-    copy_wait<0>();
-    __syncthreads();  // V is there, and K's tile no longer in use
-    if (j0 + C::kColumns < key_end) copy_in<C::kThreads>(k_tile, k, j0 + C::kColumns, seq_k);
-    copy_commit();
+    add_product<!C::kGeneral>(s, q_tile, wave_row, k_ring.at(stage), 0, lane);  // S = Q K^T
+    if constexpr (C::kStages == 1) {
+      copy_wait<0>();
+      __syncthreads();  // V is there, and K's tile no longer in use
+      if (more) copy_in<C::kThreads>(k_ring.at(0), rows_of(a.k, a.d), j0 + C::kColumns, seq_k);
+      copy_commit();
+    }
 
-    const Place<Mma, true> place{i0 + wave_row, j0, lane};
+    const Place<Mma, true> place{first, j0, lane};
     if constexpr (C::kGeneral)
       s.for_each([&](int, int, int, float& x) { x = shared::cf_score_value(a.score, x); });
-    if (!shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kColumns))
+    if (!shared::cf_tile_full(a.visibility, first, last, j0, j0 + C::kColumns))
       mask_scores(s, place, a.visibility, a.seq_q);
     state.add_scores(s, unit);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(s, place, a, item.flat(a), [](int, int, int, float& p, float z) { p *= z; });
-    add_weighted(state.o, s, v_tile, 0, 0, lane);  // O += P V
+    if constexpr (C::kSharedWeights) {
+      store_fragment(s, p_tile, wave_row, 0, lane);
+      wave_fence();
+      add_product_across(state.o, p_tile, wave_row, v_ring.at(stage), 0, lane);  // O += P V
+      wave_fence();
+    } else {
+      add_weighted(state.o, s, v_ring.at(stage), 0, 0, lane);  // O += P V
+    }
   }
   copy_wait<0>();
   __syncthreads();
 
   state.finish(unit);
-  float* lse = head_values(a.lse, item.batch, item.head);
+  // Made again, like rows_of.
+  const auto block = static_cast<unsigned>(fresh_unless_scalar(static_cast<int>(blockIdx.x)));
+  const QueryItem own(a, C::kRows, block);
+  const int thread = fresh(static_cast<int>(threadIdx.x));
+  const int lane = thread % Mma::kWave;
+  const int wave_row = thread / Mma::kWave * C::kRowBlocks * 16;
+  float* lse = head_values(a.lse, own.batch, own.head);
   state.m.for_each([&](int r, int slot, float& x) {
-    const int i = i0 + own_row + slot_row<Mma>(r, slot, own_lane);
-    if (i < a.seq_q && Mma::column(own_lane, 0) == 0) lse[i * a.lse.seq] = x;
+    const int i = own.first + wave_row + slot_row<Mma>(r, slot, lane);
+    if (i < a.seq_q && Mma::column(lane, 0) == 0) lse[i * a.lse.seq] = x;
   });
-  store_sum(state.o, q_tile, own_row, 0, own_lane);
+  store_sum(state.o, q_tile, wave_row, 0, lane);
   __syncthreads();
-  copy_out<C::kThreads>(q_tile, head_rows<T>(a.o, item.batch, item.head, a.d_v), i0, a.seq_q);
+  copy_out<C::kThreads>(q_tile, head_rows<T>(a.o, own.batch, own.head, a.d_v), own.first, a.seq_q);
 }
 
 struct forward {

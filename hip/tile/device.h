@@ -56,6 +56,16 @@ CF_DEVICE bool any_lane(bool x) {
 #endif
 }
 
+// What lanes of this wave have stored in shared memory is there for all of them.
+CF_DEVICE void wave_fence() {
+#ifdef __CUDACC__
+  __syncwarp();
+#else
+  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+#endif
+}
+
 // 2^x to about 2 ulp; 2^-inf = 0. Results below f32's normal range become 0.
 CF_DEVICE float exp2_fast(float x) {
 #ifdef __CUDACC__
@@ -64,6 +74,14 @@ CF_DEVICE float exp2_fast(float x) {
   return y;
 #else
   return __builtin_amdgcn_exp2f(x);
+#endif
+}
+
+// On AMD no instruction crosses: left to itself that compiler loads the operands of all steps of a
+// product first, more than there are registers for.
+CF_DEVICE void keep_order() {
+#ifndef __CUDACC__
+  __builtin_amdgcn_sched_barrier(0);
 #endif
 }
 
@@ -131,6 +149,32 @@ CF_DEVICE void add_to_memory(float* to, const float (&x)[4]) {
   for (int n = 0; n < 4; ++n) unsafeAtomicAdd(to + n, x[n]);
 #endif
 }
+
+// The same where only NVIDIA, which has no scalar registers to hold it in, is short of them.
+CF_DEVICE int fresh_unless_scalar(int x) {
+#ifdef __CUDACC__
+  return fresh(x);
+#else
+  return x;
+#endif
+}
+
+// x, which is the same in the whole wave: AMD's compiler is told so.
+CF_DEVICE int same_in_wave(int x) {
+#ifdef __CUDACC__
+  return x;
+#else
+  return __builtin_amdgcn_readfirstlane(x);
+#endif
+}
+
+// Whether a branch around more than a scaling of sums may change them. AMD's compiler keeps a
+// second copy of the sums then, for which there are no registers.
+#ifdef __CUDACC__
+inline constexpr bool kLongBranches = true;
+#else
+inline constexpr bool kLongBranches = false;
+#endif
 
 CF_DEVICE float max_of(float a, float b) { return fmaxf(a, b); }
 

@@ -78,8 +78,12 @@ CF_DEVICE shared::uint pack2<bf16>(float low, float high) {
 template <int kCount, class T>
 CF_DEVICE void store_run(T* to, const float* from) {
   if constexpr (sizeof(T) == 4) {
+    struct alignas(kCount * sizeof(T)) Run {
+      T x[kCount];
+    } run;
 #pragma unroll
-    for (int x = 0; x < kCount; ++x) to[x] = from[x];
+    for (int x = 0; x < kCount; ++x) run.x[x] = from[x];
+    *reinterpret_cast<Run*>(to) = run;
   } else if constexpr (kCount == 1) {
     to->bits = static_cast<std::uint16_t>(pack2<T>(from[0], 0.0f));
   } else {

@@ -74,12 +74,13 @@ CF_DEVICE int slot_row(int b, int s, int lane) {
   return 16 * b + row;
 }
 
-// acc += A B^T for rows [row0, ...) of A and [column0, ...) of B.
-template <class F, class TileA, class TileB>
+// acc += A B^T for rows [row0, ...) of A and [column0, ...) of B. kSpare: there are registers left
+// to write out more of its steps, so that operands are loaded ahead.
+template <bool kSpare = false, class F, class TileA, class TileB>
 CF_DEVICE void add_product(F& acc, TileA a, int row0, TileB b, int column0, int lane) {
   using Mma = typename F::Mma;
   using T = typename TileA::T;
-  constexpr int kUnroll = Mma::unroll(TileA::kWidth / Mma::kDepth);
+  constexpr int kUnroll = Mma::unroll(TileA::kWidth / Mma::kDepth, kSpare);
 #pragma unroll kUnroll
   for (int k = 0; k < TileA::kWidth; k += Mma::kDepth) {
     typename Mma::template RowOperand<T> rows[F::kRowBlocks];
@@ -140,7 +141,8 @@ template <class F, class TileA, class TileX>
 CF_DEVICE void add_product_across(F& acc, TileA a, int row0, TileX x, int column0, int lane) {
   using Mma = typename F::Mma;
   using T = typename TileX::T;
-#pragma unroll
+  constexpr int kUnroll = Mma::unroll_across(TileA::kWidth / Mma::kWeightDepth);
+#pragma unroll kUnroll
   for (int k = 0; k < TileA::kWidth; k += Mma::kWeightDepth) {
     typename Mma::template WeightOperand<T> rows[F::kRowBlocks];
 #pragma unroll

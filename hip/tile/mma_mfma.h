@@ -19,7 +19,8 @@ namespace crossflash::hip {
 struct MmaMfma {
   static constexpr int kWave = 64;
   // Steps of a product that are written out.
-  static constexpr CF_FN int unroll(int steps) { return steps; }
+  static constexpr CF_FN int unroll(int steps, bool /*spare*/) { return steps; }
+  static constexpr CF_FN int unroll_across(int steps) { return steps; }
   static constexpr int kDepth = 32;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 4;

@@ -5,7 +5,12 @@
 //
 //   wave of 32: 4 x 8 lanes, 4 rows x 2 columns each; of 64: 8 x 8 lanes, 2 x 2
 //
-// Lanes of a row are neighbours. pack() fetches the row's elements from them.
+//   lanes   0  2  4  6  8 10 12 14      Lanes 0 and 1 want the same columns, 0 and 2 the same rows:
+//           1  3  5  7  9 11 13 15      where neighbours ask for the same, NVIDIA reads 16 bytes
+//          16 18 20 22 24 26 28 30      for each lane in two cycles, not four.
+//          17 ...
+//
+// Weights are fetched from the row's other lanes by pack(), or go through shared memory.
 #pragma once
 
 #include "hip/tile/shared_tile.h"
@@ -19,15 +24,15 @@ struct MmaNone {
   static constexpr int kGridRows = kWave / kGridColumns;
   static constexpr int kOwnRows = 16 / kGridRows;
   static constexpr int kOwnColumns = 16 / kGridColumns;
-  // Steps of a product that are written out.
-  static constexpr CF_FN int unroll(int /*steps*/) { return 2; }
+  // Steps of a product that are written out: all of them are no faster, and much code.
+  static constexpr CF_FN int unroll(int /*steps*/, bool spare) { return spare ? 4 : 2; }
+  static constexpr CF_FN int unroll_across(int /*steps*/) { return 2; }
   static constexpr int kDepth = 4;
   static constexpr int kWeightDepth = 4;
-  static constexpr int kGroup = 1;
+  static constexpr int kGroup = 4;
   static constexpr int kValues = kOwnRows * kOwnColumns;
   static constexpr int kSlots = kOwnRows;
   static constexpr int kRun = 1;
-  static constexpr int kRowLanes = kGridColumns;
 
   template <class T>
   struct RowOperand {
@@ -43,12 +48,13 @@ struct MmaNone {
   template <class T>
   using AcrossOperand = ColumnOperand<T>;
 
+  static constexpr CF_FN int grid_row(int lane) { return lane % 2 + lane / 16 * 2; }
+  static constexpr CF_FN int grid_column(int lane) { return lane / 2 % kGridColumns; }
+
   static constexpr CF_FN int slot(int v) { return v / kOwnColumns; }
-  static constexpr CF_FN int row(int lane, int v) {
-    return lane / kGridColumns + kGridRows * slot(v);
-  }
+  static constexpr CF_FN int row(int lane, int v) { return grid_row(lane) + kGridRows * slot(v); }
   static constexpr CF_FN int column(int lane, int v) {
-    return lane % kGridColumns + kGridColumns * (v % kOwnColumns);
+    return grid_column(lane) + kGridColumns * (v % kOwnColumns);
   }
 
   template <class Tile, class T = typename Tile::T>
@@ -56,7 +62,7 @@ struct MmaNone {
     RowOperand<T> a;
 #pragma unroll
     for (int r = 0; r < kOwnRows; ++r)
-      load_run(a.x[r], tile.at(row0 + lane / kGridColumns + kGridRows * r, k0));
+      load_run(a.x[r], tile, row0 + kGridRows * r / 8 * 8, grid_row(lane) + kGridRows * r % 8, k0);
     return a;
   }
 
@@ -70,7 +76,7 @@ struct MmaNone {
     ColumnOperand<T> b;
 #pragma unroll
     for (int c = 0; c < kOwnColumns; ++c)
-      load_run(b.x[c], tile.at(column0 + lane % kGridColumns + kGridColumns * c, k0));
+      load_run(b.x[c], tile, column0 + kGridColumns * c, grid_column(lane), k0);
     return b;
   }
 
@@ -80,9 +86,14 @@ struct MmaNone {
 #pragma unroll
     for (int c = 0; c < kOwnColumns; ++c)
 #pragma unroll
-      for (int k = 0; k < kDepth; ++k)
-        b[0].x[c][k] =
-            to_float(*tile.at_of_row(k0 + k, column0 + kGridColumns * c, lane % kGridColumns));
+      for (int k = 0; k < kDepth; ++k) {
+        // One column of each block: neighbours in the tile.
+        float run[kGroup];
+        load_run(run, tile, k0 / 8 * 8, k0 % 8 + k, column0 + kGroup * kGridColumns * c,
+                 kGroup * grid_column(lane));
+#pragma unroll
+        for (int g = 0; g < kGroup; ++g) b[g].x[c][k] = run[g];
+      }
   }
 
   template <class T>
@@ -94,7 +105,7 @@ struct MmaNone {
 #pragma unroll
       for (int k = 0; k < kDepth; ++k)
         a.x[r][k] = shuffle(acc[r * kOwnColumns + first / kGridColumns],
-                            lane / kGridColumns * kGridColumns + first % kGridColumns + k);
+                            lane - 2 * grid_column(lane) + 2 * (first % kGridColumns + k));
     return a;
   }
 
@@ -110,8 +121,8 @@ struct MmaNone {
           acc[r * kOwnColumns + c] = fmaf(a.x[r][k], b.x[c][k], acc[r * kOwnColumns + c]);
   }
 
-  // After one step of a product; the compiler may mix steps as it likes.
-  static CF_DEVICE void end_step() {}
+  // After one step of a product.
+  static CF_DEVICE void end_step() { keep_order(); }
 
   // After a whole product: its instructions come before what follows.
   static CF_DEVICE void settle(float (&acc)[kValues]) {
@@ -121,25 +132,29 @@ struct MmaNone {
 
   static CF_DEVICE float row_max(float x) {
 #pragma unroll
-    for (int step = 1; step < kGridColumns; step *= 2) x = max_of(x, shuffle_xor(x, step));
+    for (int step = 2; step <= kGridColumns; step *= 2) x = max_of(x, shuffle_xor(x, step));
     return x;
   }
   static CF_DEVICE float row_sum(float x) {
 #pragma unroll
-    for (int step = 1; step < kGridColumns; step *= 2) x += shuffle_xor(x, step);
+    for (int step = 2; step <= kGridColumns; step *= 2) x += shuffle_xor(x, step);
     return x;
   }
 
  private:
-  // kDepth neighbouring elements that lie in one chunk.
-  template <class T>
-  static CF_DEVICE void load_run(float (&to)[kDepth], const T* from) {
-    struct alignas(kDepth * sizeof(T)) Run {
-      T x[kDepth];
+  // Neighbouring elements of row row0 + row from column0 + column on, in one chunk of the tile;
+  // row0 and column0 are constants (see SharedTile::chunk_of_block).
+  template <int kCount, class Tile, class T = typename Tile::T>
+  static CF_DEVICE void load_run(float (&to)[kCount], Tile tile, int row0, int row, int column0,
+                                 int column = 0) {
+    struct alignas(kCount * sizeof(T)) Run {
+      T x[kCount];
     };
-    const Run run = *reinterpret_cast<const Run*>(from);
+    const T* chunk = tile.chunk_of_block(row0, row, column0 / Tile::kChunk, column / Tile::kChunk);
+    const Run run =
+        *reinterpret_cast<const Run*>(chunk + (column0 + column) % Tile::kChunk / kCount * kCount);
 #pragma unroll
-    for (int k = 0; k < kDepth; ++k) to[k] = to_float(run.x[k]);
+    for (int k = 0; k < kCount; ++k) to[k] = to_float(run.x[k]);
   }
 };
 

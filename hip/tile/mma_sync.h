@@ -16,8 +16,10 @@ namespace crossflash::hip {
 
 struct MmaSync {
   static constexpr int kWave = 32;
-  // Of the steps of a product so many are written out: all of them at once take too many registers.
-  static constexpr CF_FN int unroll(int steps) { return steps / 2; }
+  // Of the steps of a product so many are written out: all of them at once take many registers, but
+  // are 7 % of forward.
+  static constexpr CF_FN int unroll(int steps, bool spare) { return spare ? steps : steps / 2; }
+  static constexpr CF_FN int unroll_across(int steps) { return steps; }
   static constexpr int kDepth = 16;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 1;     // column blocks that load_across loads together

@@ -16,7 +16,8 @@ namespace crossflash::hip {
 struct MmaWmma11 {
   static constexpr int kWave = 32;
   // Steps of a product that are written out.
-  static constexpr CF_FN int unroll(int steps) { return steps; }
+  static constexpr CF_FN int unroll(int steps, bool /*spare*/) { return steps; }
+  static constexpr CF_FN int unroll_across(int steps) { return steps; }
   static constexpr int kDepth = 16;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 4;

@@ -37,15 +37,6 @@ struct SharedTile {
     const int place = c0 / kPeriod * kPeriod + ((c0 % kPeriod) ^ c ^ swizzle(row));
     return data + (row0 * kChunks + row * kChunks + place) * kChunk;
   }
-  // at(row, column0 + column) for column < 8 and column0 a multiple of 8. Where row and column0 are
-  // constants there are two addresses to compute.
-  CF_DEVICE T* at_of_row(int row, int column0, int column) const {
-    const int c0 = column0 / kChunk;
-    const int c = column / kChunk;
-    const int place = (c0 % kPeriod) ^ swizzle(row);
-    return data + column % kChunk +
-           (row * kChunks + c0 / kPeriod * kPeriod + (place & ~1) + (c ^ (place & 1))) * kChunk;
-  }
   // Four elements, at(row0 + row + n, column0 + 4 * quad), for row0 a multiple of 8, row of a power
   // of 2 above n, and column0 of 64. The same of its addresses: one for each n.
   CF_DEVICE T* quad(int row0, int row, int n, int column0, int quad) const {
