@@ -1,11 +1,12 @@
 # hip.cmake: for whose GPUs the HIP backend is built, and with which compiler. Sets
-# CROSSFLASH_HIP_PLATFORM to AMD, NVIDIA or OFF. A machine with neither compiler pays three look-ups.
-# OFF until every unit has been compiled for every architecture of the defaults: opt in.
-set(CROSSFLASH_HIP OFF CACHE STRING
+# CROSSFLASH_HIP_PLATFORM to AMD, NVIDIA or OFF, and CROSSFLASH_HIP_WERROR. A machine with neither
+# compiler pays three look-ups.
+set(CROSSFLASH_HIP AUTO CACHE STRING
   "HIP backend: AMD, NVIDIA, OFF, or AUTO, which is whichever compiler is found")
 set_property(CACHE CROSSFLASH_HIP PROPERTY STRINGS AUTO AMD NVIDIA OFF)
 set(CROSSFLASH_HIP_ARCHITECTURES "" CACHE STRING
-  "GPUs to compile for, as gfx942;gfx1100 or 80-real;90a-real; empty: a list for the platform")
+  "GPUs to compile for, as gfx942;gfx1100 or 80-real;90a-real; native: those in this machine, with \
+AUTO no backend if there are none; empty: a list for the platform")
 set(CROSSFLASH_AMD_PREFIX "" CACHE PATH
   "What scripts/amd-toolchain made, on a machine without ROCm; empty: ROCm's own")
 set(CROSSFLASH_HIP_HEADERS "" CACHE PATH
@@ -14,38 +15,132 @@ set(CROSSFLASH_HIP_HEADERS "" CACHE PATH
 if(NOT CROSSFLASH_HIP MATCHES "^(AMD|NVIDIA|OFF|AUTO)$")
   message(FATAL_ERROR "CROSSFLASH_HIP is ${CROSSFLASH_HIP}; it must be AMD, NVIDIA, OFF or AUTO")
 endif()
+# Where AUTO chose, a compiler that we have not seen may warn, or need scratch memory.
+set(CROSSFLASH_HIP_WERROR "${CROSSFLASH_WERROR}")
+if(CROSSFLASH_HIP STREQUAL "AUTO")
+  set(CROSSFLASH_HIP_WERROR OFF)
+endif()
 
-function(crossflash_choose_hip_platform variable)
-  set(${variable} "${CROSSFLASH_HIP}" PARENT_SCOPE)
-  if(NOT CROSSFLASH_HIP STREQUAL "AUTO")
+# nvcc's path if it works and knows C++20. It may be there and not work, for want of a host compiler
+# that it knows.
+function(crossflash_find_nvcc variable)
+  set(${variable} "" PARENT_SCOPE)
+  find_program(CROSSFLASH_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATHS /usr/local/cuda
+    PATH_SUFFIXES bin DOC "NVIDIA's compiler")
+  mark_as_advanced(CROSSFLASH_NVCC)
+  if(NOT CROSSFLASH_NVCC)
     return()
   endif()
+  execute_process(COMMAND "${CROSSFLASH_NVCC}" --version OUTPUT_VARIABLE version ERROR_QUIET)
+  if(NOT version MATCHES "release ([0-9]+)" OR CMAKE_MATCH_1 LESS 12)
+    message(STATUS "HIP backend: ${CROSSFLASH_NVCC} is older than CUDA 12, which knows C++20")
+    return()
+  endif()
+  set(ENV{CUDACXX} "${CROSSFLASH_NVCC}")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(${variable} "${CROSSFLASH_NVCC}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# hipcc's path if there is a ROCm that CMake can work with.
+function(crossflash_find_rocm variable)
+  set(${variable} "" PARENT_SCOPE)
+  find_program(CROSSFLASH_HIPCC hipcc HINTS ENV ROCM_PATH PATHS /opt/rocm PATH_SUFFIXES bin
+    DOC "ROCm's compiler")
+  mark_as_advanced(CROSSFLASH_HIPCC)
+  if(NOT CROSSFLASH_HIPCC)
+    return()
+  endif()
+  include(CheckLanguage)
+  check_language(HIP)
+  if(CMAKE_HIP_COMPILER)
+    set(${variable} "${CROSSFLASH_HIPCC}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# hipify-perl's path, which makes a HIP program of a CUDA program; empty if there is none.
+function(crossflash_find_hipify variable)
+  find_program(CROSSFLASH_HIPIFY hipify-perl HINTS "${CROSSFLASH_AMD_PREFIX}/bin" ENV ROCM_PATH
+    PATHS /opt/rocm PATH_SUFFIXES bin DOC "makes HIP programs of CUDA programs")
+  mark_as_advanced(CROSSFLASH_HIPIFY)
+  set(${variable} "" PARENT_SCOPE)
+  if(CROSSFLASH_HIPIFY)
+    set(${variable} "${CROSSFLASH_HIPIFY}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# The GPUs of this machine that a traits file of hip/arch serves, as CROSSFLASH_HIP_ARCHITECTURES
+# takes them.
+function(crossflash_native_gpus platform variable)
+  set(gpus "")
+  if(platform STREQUAL "NVIDIA")
+    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE output RESULT_VARIABLE failed ERROR_QUIET)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]" found "${output}")
+    foreach(capability IN LISTS found)
+      string(REPLACE "." "" number "${capability}")
+      if(NOT failed AND number GREATER_EQUAL 80)
+        string(REGEX REPLACE "^90$" "90a" number "${number}")
+        list(APPEND gpus ${number}-real)
+      endif()
+    endforeach()
+  else()
+    find_program(CROSSFLASH_AMD_GPUS NAMES rocm_agent_enumerator amdgpu-arch
+      HINTS ENV ROCM_PATH PATHS /opt/rocm PATH_SUFFIXES bin llvm/bin DOC "names this machine's GPUs")
+    mark_as_advanced(CROSSFLASH_AMD_GPUS)
+    if(CROSSFLASH_AMD_GPUS)
+      execute_process(COMMAND "${CROSSFLASH_AMD_GPUS}" OUTPUT_VARIABLE output ERROR_QUIET)
+      string(REGEX MATCHALL "gfx[0-9a-f]+" found "${output}")
+      foreach(gpu IN LISTS found)
+        if(EXISTS "${PROJECT_SOURCE_DIR}/hip/arch/${gpu}.h")
+          list(APPEND gpus ${gpu})
+        endif()
+      endforeach()
+    endif()
+  endif()
+  list(REMOVE_DUPLICATES gpus)
+  set(${variable} "${gpus}" PARENT_SCOPE)
+endfunction()
+
+# The first vendor whose compiler is here and, if GPUs of this machine are asked for, whose GPU is.
+function(crossflash_choose_hip_platform variable)
+  set(${variable} OFF PARENT_SCOPE)
   if(CROSSFLASH_AMD_PREFIX)
     set(${variable} AMD PARENT_SCOPE)
     return()
   endif()
-  find_program(CROSSFLASH_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATHS /usr/local/cuda
-    PATH_SUFFIXES bin DOC "NVIDIA's compiler")
-  find_program(CROSSFLASH_HIPCC hipcc HINTS ENV ROCM_PATH PATHS /opt/rocm PATH_SUFFIXES bin
-    DOC "ROCm's compiler")
-  mark_as_advanced(CROSSFLASH_NVCC CROSSFLASH_HIPCC)
-  if(CROSSFLASH_NVCC)
-    # It may be there and not work, for want of a host compiler that it knows.
-    set(ENV{CUDACXX} "${CROSSFLASH_NVCC}")
-    include(CheckLanguage)
-    check_language(CUDA)
-    if(CMAKE_CUDA_COMPILER)
-      set(${variable} NVIDIA PARENT_SCOPE)
+  foreach(platform NVIDIA AMD)
+    if(CROSSFLASH_HIP_ARCHITECTURES STREQUAL "native")
+      crossflash_native_gpus(${platform} gpus)
+      if(NOT gpus)
+        continue()
+      endif()
+    endif()
+    if(platform STREQUAL "NVIDIA")
+      crossflash_find_nvcc(compiler)
+    else()
+      crossflash_find_rocm(compiler)
+    endif()
+    if(compiler)
+      set(${variable} ${platform} PARENT_SCOPE)
       return()
     endif()
-  endif()
-  set(${variable} OFF PARENT_SCOPE)
-  if(CROSSFLASH_HIPCC)
-    set(${variable} AMD PARENT_SCOPE)
-  endif()
+  endforeach()
 endfunction()
-crossflash_choose_hip_platform(CROSSFLASH_HIP_PLATFORM)
-message(STATUS "HIP backend: ${CROSSFLASH_HIP_PLATFORM}")
+
+set(CROSSFLASH_HIP_PLATFORM "${CROSSFLASH_HIP}")
+if(CROSSFLASH_HIP STREQUAL "AUTO")
+  crossflash_choose_hip_platform(CROSSFLASH_HIP_PLATFORM)
+endif()
+if(CROSSFLASH_HIP_PLATFORM AND CROSSFLASH_HIP_ARCHITECTURES STREQUAL "native")
+  crossflash_native_gpus(${CROSSFLASH_HIP_PLATFORM} CROSSFLASH_HIP_ARCHITECTURES)
+  if(NOT CROSSFLASH_HIP_ARCHITECTURES)
+    message(FATAL_ERROR "CROSSFLASH_HIP_ARCHITECTURES is native, but this machine has no GPU of "
+      "${CROSSFLASH_HIP_PLATFORM}'s that hip/arch serves")
+  endif()
+endif()
 
 if(CROSSFLASH_HIP_PLATFORM STREQUAL "NVIDIA")
   if(NOT CROSSFLASH_HIP_ARCHITECTURES)
@@ -86,4 +181,11 @@ elseif(CROSSFLASH_HIP_PLATFORM STREQUAL "AMD")
   endif()
   set(CMAKE_HIP_STANDARD 20)
   set(CMAKE_HIP_STANDARD_REQUIRED ON)
+endif()
+if(CROSSFLASH_HIP_PLATFORM)
+  message(STATUS "HIP backend: ${CROSSFLASH_HIP_PLATFORM}, for ${CROSSFLASH_HIP_ARCHITECTURES}")
+elseif(CROSSFLASH_HIP STREQUAL "AUTO" AND CROSSFLASH_HIP_ARCHITECTURES STREQUAL "native")
+  message(STATUS "HIP backend: OFF, there is no GPU here that it could be compiled for")
+else()
+  message(STATUS "HIP backend: OFF")
 endif()

@@ -40,7 +40,7 @@
 #define hipGraphDestroy cudaGraphDestroy
 #define hipGraphExec_t cudaGraphExec_t
 #define hipGraphExecDestroy cudaGraphExecDestroy
-#define hipGraphInstantiate cudaGraphInstantiate
+#define hipGraphInstantiateWithFlags cudaGraphInstantiateWithFlags
 #define hipGraphLaunch cudaGraphLaunch
 
 #define hipEvent_t cudaEvent_t

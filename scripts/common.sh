@@ -20,6 +20,15 @@ as_root() {
   fi
 }
 
+# configure PRESET OPTION...: a build folder that is there keeps what it was told. The HIP backend is
+# built for the GPUs of this machine: kernels for others take minutes and could not run here.
+configure() {
+  local preset=$1 first=()
+  shift
+  [[ -e build/$preset/CMakeCache.txt ]] || first=(-DCROSSFLASH_HIP_ARCHITECTURES=native)
+  cmake --preset "$preset" "${first[@]}" "$@"
+}
+
 # A new machine often updates itself in the background: wait for apt's lock rather than fail on it.
 apt_get() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q \

@@ -6,6 +6,7 @@
 
 #include "hip/kernels/item.h"
 #include "hip/kernels/score.h"
+#include "hip/tile/block.h"
 
 namespace crossflash::hip {
 
@@ -25,28 +26,23 @@ struct CombineConfig {
 template <class C>
 __global__ void __launch_bounds__(C::kThreads) combine_kernel(const KernelArguments a) {
   using T = typename C::T;
-  __shared__ float m_of[kMostSplits], l_of[kMostSplits];  // then factors and their part of l
+  using States = Block<SoftmaxState, C::kThreads>;
+  __shared__ typename States::Storage storage;
+  __shared__ float factors[kMostSplits];  // what brings each stretch's l and o to the row's m
   __shared__ float o_of[C::kSide][C::kColumns];
   const int thread = static_cast<int>(threadIdx.x);
   const QueryItem item(a, C::kRows);
   const int i = item.first;
+  SoftmaxState part = empty_state();
   if (thread < a.splits) {
     const float* const from = split_state(a, thread, item.batch, item.head, i);
-    m_of[thread] = from[0];
-    l_of[thread] = from[1];
+    part = {from[0], from[1]};
   }
+  const SoftmaxState row = States(storage).reduce(part, CombineStates{});
+  if (thread < a.splits) factors[thread] = shared::cf_rescale(part.m, row.m);
+  if (thread == 0)
+    head_values(a.lse, item.batch, item.head)[i * a.lse.seq] = shared::cf_lse(row.m, row.l);
   __syncthreads();
-  float m = shared::cf_neg_inf();
-  for (int n = 0; n < a.splits; ++n) m = shared::cf_combine_max(m, m_of[n]);
-  __syncthreads();
-  if (thread < a.splits) {
-    m_of[thread] = shared::cf_rescale(m_of[thread], m);
-    l_of[thread] *= m_of[thread];
-  }
-  __syncthreads();
-  float l = 0.0f;
-  for (int n = 0; n < a.splits; ++n) l += l_of[n];
-  if (thread == 0) head_values(a.lse, item.batch, item.head)[i * a.lse.seq] = shared::cf_lse(m, l);
 
   const auto o_row = head_rows<T>(a.o, item.batch, item.head, a.d_v).data + i * a.o.seq;
   const int side = thread / C::kColumns;
@@ -56,12 +52,12 @@ __global__ void __launch_bounds__(C::kThreads) combine_kernel(const KernelArgume
     if (column < a.d_v)
 #pragma unroll 8
       for (int n = side; n < a.splits; n += C::kSide)
-        o += split_state(a, n, item.batch, item.head, i)[2 + column] * m_of[n];
+        o += split_state(a, n, item.batch, item.head, i)[2 + column] * factors[n];
     o_of[side][thread % C::kColumns] = o;
     __syncthreads();
     if (side == 0 && column < a.d_v) {
       for (int n = 1; n < C::kSide; ++n) o += o_of[n][thread];
-      o *= shared::cf_inverse_sum(l);
+      o *= shared::cf_inverse_sum(row.l);
       store_run<1>(o_row + column, &o);
     }
     __syncthreads();

@@ -144,7 +144,7 @@ TEST_F(HipStreams, AGraphReplaysOnNewInputs) {
   job.enqueue(streams_[0]);
   check_hip(hipStreamEndCapture(streams_[0], &graph));
   hipGraphExec_t replay{};
-  check_hip(hipGraphInstantiate(&replay, graph, 0));
+  check_hip(hipGraphInstantiateWithFlags(&replay, graph, 0));
   job.fill(5);
   for (int n = 0; n < 3; ++n) {
     job.spoil_outputs();
