@@ -228,10 +228,12 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     if constexpr (C::kStages > 1) copy_tile(tile + C::kStages - 1);
 
     const int j0 = keys.first + tile * C::kColumns + wave_column;
-    const auto k_tile = k_ring.at(tile % C::kStages);
+    // The wave's keys as tiles of their own, so that their rows are constants (chunk_of_block).
+    const auto k_tile = k_ring.at(tile % C::kStages).from_row(wave_column);
+    const auto v_tile = v_ring.at(tile % C::kStages).from_row(wave_column);
     Fragment<Mma, C::kRowBlocks, C::kWaveColumns / 16> s;
     s.clear();
-    add_product(s, q_tile, 0, k_tile, wave_column, lane);  // S = Q K^T
+    add_product(s, q_tile, 0, k_tile, 0, lane);  // S = Q K^T
     const PackedPlace<Mma> place{item.first, a.group, j0, lane};
     if constexpr (C::kGeneral)
       s.for_each([&](int, int, int, float& x) { x = shared::cf_score_value(a.score, x); });
@@ -240,7 +242,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     state.add_scores(s, unit);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(s, place, a, item.flat(a), [](int, int, int, float& p, float z) { p *= z; });
-    add_weighted(state.o, s, v_ring.at(tile % C::kStages), wave_column, 0, lane);  // O += P V
+    add_weighted(state.o, s, v_tile, 0, 0, lane);  // O += P V
   }
   copy_wait<0>();
   __syncthreads();

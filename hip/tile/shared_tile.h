@@ -50,6 +50,12 @@ struct SharedTile {
     tile.data = data + column;
     return tile;
   }
+  // The tile without its first rows, a multiple of 8.
+  CF_DEVICE SharedTile from_row(int row) const {
+    SharedTile tile;
+    tile.data = data + row * kWidth;
+    return tile;
+  }
   CF_DEVICE T* at(int row, int column) const {
     return chunk(row, column / kChunk) + column % kChunk;
   }
