@@ -67,6 +67,7 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
   const Strides& rows = p.tensor(TensorId::lse).strides;
   a.lse = a.delta = a.mend = a.base = {nullptr, rows.batch, rows.seq, rows.head};
   a.splits = 1;
+  a.state_unit = 1.0f;
   const std::int64_t state = p.d_v + 2;
   a.states = {nullptr, p.heads_q * p.seq_q * state, state, p.seq_q * state};
   const auto padded = [](std::int64_t n) { return (n + kSumUnit - 1) / kSumUnit * kSumUnit; };
@@ -162,6 +163,7 @@ bool choose_split(const Variant* whole, const Caps& caps, std::span<const Unit> 
   const Variant* combine = find(KernelPass::combine, caps, units, variant, *plan, &reasons);
   if (split == nullptr || combine == nullptr) return false;
   a.splits = best_splits(*split, a, caps, must ? 2 : 1);
+  a.state_unit = split->general ? 1.0f : a.score.scale;
   if (!obstacle(*split, *plan, caps, variant).empty() ||
       (!must && whole != nullptr && !split_pays(*split, *whole, a, caps))) {
     a.splits = 1;

@@ -144,6 +144,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int steps = walk.steps();
   copy_in<C::kThreads>(k_tile, head_rows<T>(a.k, item.batch, item.head_kv, a.d), j0, seq_k);
   copy_in<C::kThreads>(v_tile, head_rows<T>(a.v, item.batch, item.head_kv, a.d_v), j0, seq_k);
+  copy_commit();  // also where no query sees these keys and nothing else is copied
   if (steps > 0) walk.copy(0, q_ring.at(0), grad_o_ring.at(0), statistics);
 
   Fragment<Mma, C::kRowBlocks, C::kHead / 16 / C::kSide> dk, dv;
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       float slope;
       float& p = s.x[r][c][v];
       p = probability<C::kGeneral>(a.score, p, unit, row.base, slope) * row.mend;
-      x = p * (x * z - row.D) * slope;
+      x = p * (kept_gradient<C::kGeneral>(x, z) - row.D) * slope;
       p *= z;
     };
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0) {

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       float slope;
       const float p =
           probability<C::kGeneral>(a.score, s.x[r][c][v_], unit, row.base, slope) * row.mend;
-      x = of_k ? p * (x * z - row.D) * slope : p * z;
+      x = of_k ? p * (kept_gradient<C::kGeneral>(x, z) - row.D) * slope : p * z;
     };
     if ((a.score.features & shared::CF_DROPOUT) != 0) {
       const auto flat = static_cast<shared::uint>(item.batch * a.heads_q + walk.head(step));

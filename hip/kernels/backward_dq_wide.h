@@ -68,7 +68,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     if (!shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kColumns))
       mask_scores(s, place, a.visibility, a.seq_q);
     if ((a.score.features & shared::CF_DROPOUT) != 0)
-      for_each_kept(ds, place, a, item.flat(a), [](int, int, int, float& x, float z) { x *= z; });
+      for_each_kept(ds, place, a, item.flat(a),
+                    [](int, int, int, float& x, float z) { x = kept_gradient<C::kGeneral>(x, z); });
     RowValues<Mma, C::kRowBlocks> base, D, tile_sum;
     base.for_each([&](int r, int slot, float& x) {
       const int row = wave_row + slot_row<Mma>(r, slot, lane);

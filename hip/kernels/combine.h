@@ -38,10 +38,11 @@ __global__ void __launch_bounds__(C::kThreads) combine_kernel(const KernelArgume
     const float* const from = split_state(a, thread, item.batch, item.head, i);
     part = {from[0], from[1]};
   }
-  const SoftmaxState row = States(storage).reduce(part, CombineStates{});
-  if (thread < a.splits) factors[thread] = shared::cf_rescale(part.m, row.m);
+  const SoftmaxState row = States(storage).reduce(part, CombineStates{a.state_unit});
+  if (thread < a.splits) factors[thread] = rescale(part.m, row.m, a.state_unit);
   if (thread == 0)
-    head_values(a.lse, item.batch, item.head)[i * a.lse.seq] = shared::cf_lse(row.m, row.l);
+    head_values(a.lse, item.batch, item.head)[i * a.lse.seq] =
+        shared::cf_lse(row.m * a.state_unit, row.l);
   __syncthreads();
 
   const auto o_row = head_rows<T>(a.o, item.batch, item.head, a.d_v).data + i * a.o.seq;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "hip/kernels/forward.h"
+#include "hip/tile/block.h"
 
 namespace crossflash::hip {
 
@@ -90,29 +91,6 @@ CF_DEVICE void copy_queries(typename C::QueryTile tile, const KernelArguments& a
   }
 }
 
-// Makes m a score, as the combine operator takes it, and l the whole row's. Where sums are f32 all
-// through, what m loses by rounding goes into l and o.
-template <class C>
-CF_DEVICE void leave_units(OnlineSoftmax<C>& state, float scale) {
-  using Mma = typename C::Mma;
-  state.l.for_each([&](int r, int slot, float& l) {
-    l = Mma::row_sum(l);
-    if constexpr (!C::kGeneral) {
-      float& m = state.m.x[r][slot];
-      const float raw = m;
-      m *= scale;
-      if constexpr (OnlineSoftmax<C>::kDifferenceFirst) {
-        const float rest = shared::cf_is_neg_inf(m) ? 0.0f : fmaf(raw, scale, -m);
-        const float factor = shared::cf_exp(rest);
-        l *= factor;
-        state.o.for_each_in(r, [&](int, int v, float& x) {
-          if (Mma::slot(v) == slot) x *= factor;
-        });
-      }
-    }
-  });
-}
-
 // The waves' states become one for each row: the result if there is one stretch of keys, or else a
 // state for combine.h.
 template <class C>
@@ -123,6 +101,7 @@ CF_DEVICE void combine_waves(const OnlineSoftmax<C>& state, SharedSpace space,
   const auto o_tile = space.take<typename C::StateTile>();
   float* const m_of = reinterpret_cast<float*>(space.next);  // (waves, Br), then the waves' factors
   float* const l_of = m_of + C::kWaves * C::kRows;           // (waves, Br)
+  const float state_unit = C::kGeneral ? 1.0f : a.score.scale;
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % Mma::kWave;
   const int wave_row = thread / Mma::kWave * C::kRows;
@@ -144,7 +123,7 @@ CF_DEVICE void combine_waves(const OnlineSoftmax<C>& state, SharedSpace space,
     for (int n = thread; n < C::kWaves * C::kRows; n += C::kRows)
       m = shared::cf_combine_max(m, m_of[n]);
     for (int n = thread; n < C::kWaves * C::kRows; n += C::kRows) {
-      m_of[n] = shared::cf_rescale(m_of[n], m);
+      m_of[n] = rescale(m_of[n], m, state_unit);
       l += l_of[n] * m_of[n];
     }
     l_of[thread] = whole ? shared::cf_inverse_sum(l) : 1.0f;
@@ -152,7 +131,7 @@ CF_DEVICE void combine_waves(const OnlineSoftmax<C>& state, SharedSpace space,
     if (i < a.seq_q) {
       const int head = item.head(thread);
       if (whole) {
-        head_values(a.lse, item.batch, head)[i * a.lse.seq] = shared::cf_lse(m, l);
+        head_values(a.lse, item.batch, head)[i * a.lse.seq] = shared::cf_lse(m * state_unit, l);
       } else {
         float* const to = split_state(a, item.split, item.batch, head, i);
         to[0] = m;
@@ -246,7 +225,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   }
   copy_wait<0>();
   __syncthreads();
-  leave_units(state, a.score.scale);
+  state.l.for_each([](int, int, float& l) { l = Mma::row_sum(l); });
   combine_waves(state, SharedSpace{shared_memory}, a, item);
 }
 

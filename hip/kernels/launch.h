@@ -33,6 +33,7 @@ struct KernelArguments {
   KernelTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
   KernelRows lse;
   int splits;              // stretches that forward_split cuts the keys into, to kMostSplits
+  float state_unit;        // of a score, which m of their states counts in
   KernelRows states;       // m, l, o of the stretches: workspace, from forward_split to combine
   KernelRows delta;        // D, row dots: workspace, written by row_dot, read by grad_q and grad_kv
   KernelRows mend;         // cf_mend_row's factors: workspace, written by grad_q, read by grad_kv

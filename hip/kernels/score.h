@@ -77,6 +77,13 @@ CF_DEVICE void mask_scores(F& s, const P& place, const shared::cf_visibility& vi
   }
 }
 
+// z dP with dropout's factor z. It is rounded by itself, as D is that it is compared with: fused
+// with the difference it would not be 0 where a query sees one key.
+template <bool kGeneral>
+CF_DEVICE float kept_gradient(float grad_p, float z) {
+  return kGeneral ? rounded_product(grad_p, z) : grad_p;
+}
+
 // use(row block, column block, value index, value, z) with dropout's factor z of each element, 0 or
 // 1/(1 - p). Neighbouring values that share a block of draws draw it once.
 template <class F, class P, class Use>

@@ -113,10 +113,18 @@ struct SoftmaxState {
   float m, l;
 };
 
+// cf_rescale where m counts in `unit` of a score. The difference comes first: a state that has the
+// combined maximum keeps what it has.
+CF_DEVICE float rescale(float m, float combined, float unit) {
+  return shared::cf_is_neg_inf(m) ? 0.0f : shared::cf_exp((m - combined) * unit);
+}
+
 struct CombineStates {
+  float unit = 1.0f;  // what m counts in
+
   CF_DEVICE SoftmaxState operator()(SoftmaxState a, SoftmaxState b) const {
     const float m = shared::cf_combine_max(a.m, b.m);
-    return {m, a.l * shared::cf_rescale(a.m, m) + b.l * shared::cf_rescale(b.m, m)};
+    return {m, a.l * rescale(a.m, m, unit) + b.l * rescale(b.m, m, unit)};
   }
 };
 
