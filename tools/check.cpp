@@ -50,15 +50,17 @@ std::vector<Case> random_cases(const Options& o) {
   return cases;
 }
 
-// Part I of N: every N-th case from the I-th, so that several processes share the work.
+// Part I of N: the I-th of N stretches, so that several processes share the work.
 std::vector<Case> part_of(const std::vector<Case>& cases, const std::string& part) {
   std::size_t which = 0, parts = 0;
   char rest = 0;
   if (std::sscanf(part.c_str(), "%zu/%zu%c", &which, &parts, &rest) != 2 || which == 0 ||
       which > parts)
     throw bad_input("--part is {}; it must be I/N with I from 1 to N", part);
-  std::vector<Case> chosen;
-  for (std::size_t n = which - 1; n < cases.size(); n += parts) chosen.push_back(cases[n]);
+  const auto edge = [&](std::size_t n) {
+    return cases.begin() + static_cast<std::ptrdiff_t>(cases.size() * n / parts);
+  };
+  const std::vector<Case> chosen(edge(which - 1), edge(which));
   if (chosen.empty()) throw bad_input("--part {} of {} cases is none", part, cases.size());
   return chosen;
 }
@@ -175,7 +177,7 @@ Command check_command(CLI::App& program) {
          return option->check_name("--file") || option->check_name("case");
        }))
     random->excludes(other);
-  app->add_option("--part", o->part, "Every N-th case, from the I-th")->type_name("I/N");
+  app->add_option("--part", o->part, "The I-th of N stretches of the cases")->type_name("I/N");
   add_device_options(*app, &o->device);
   app->add_flag("--json", o->json, "Print JSON");
   return {app, [o] { return check(*o); }};

@@ -32,7 +32,7 @@ TEST(Usage, WrongIsExitCodeTwoAndOneLine) {
       {"check", "--seed", "3"},
       {"check", "--random", "3", "--part", "0/2"},
       {"check", "--random", "3", "--part", "3/2"},
-      {"check", "--random", "3", "--part", "4/4"},
+      {"check", "--random", "3", "--part", "1/4"},
       {"check", "--random", "3", "--part", "1/2x"},
       {"check", "seq=eight"},
       {"check", "bogus=1"},
