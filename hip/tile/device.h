@@ -127,6 +127,15 @@ CF_DEVICE int fresh_uniform(int x) {
   return x;
 }
 
+// fresh() where only NVIDIA, which has no scalar registers to hold x in, is short of registers.
+CF_DEVICE int fresh_unless_scalar(int x) {
+#ifdef __CUDACC__
+  return fresh(x);
+#else
+  return x;
+#endif
+}
+
 // A barrier of `threads` threads, whole waves, which all name it by the same small number; where
 // there is none of this kind, of the whole block.
 CF_DEVICE void sync_waves([[maybe_unused]] int number, [[maybe_unused]] int threads) {
@@ -147,15 +156,6 @@ CF_DEVICE void add_to_memory(float* to, const float (&x)[4]) {
   for (int n = 0; n < 4; ++n) atomicAdd(to + n, x[n]);
 #else
   for (int n = 0; n < 4; ++n) unsafeAtomicAdd(to + n, x[n]);
-#endif
-}
-
-// The same where only NVIDIA, which has no scalar registers to hold it in, is short of them.
-CF_DEVICE int fresh_unless_scalar(int x) {
-#ifdef __CUDACC__
-  return fresh(x);
-#else
-  return x;
 #endif
 }
 

@@ -22,11 +22,10 @@ struct MmaSync {
   static constexpr CF_FN int unroll_across(int steps) { return steps; }
   static constexpr int kDepth = 16;
   static constexpr int kWeightDepth = 16;
-  static constexpr int kGroup = 1;     // column blocks that load_across loads together
-  static constexpr int kValues = 8;    // accumulator elements of a lane
-  static constexpr int kSlots = 2;     // different rows among them
-  static constexpr int kRun = 2;       // neighbouring values that are neighbouring columns of a row
-  static constexpr int kRowLanes = 4;  // neighbouring lanes hold a row together
+  static constexpr int kGroup = 1;   // column blocks that load_across loads together
+  static constexpr int kValues = 8;  // accumulator elements of a lane
+  static constexpr int kSlots = 2;   // different rows among them
+  static constexpr int kRun = 2;     // neighbouring values that are neighbouring columns of a row
 
   template <class T>
   struct RowOperand {
