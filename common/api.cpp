@@ -81,10 +81,8 @@ Status copy_info(const DeviceInfo& from, crossflash_device_info* to) {
   return {};
 }
 
-Status check_buffer(const Tensor& tensor, const char* name, const crossflash_buffer& buffer) {
-  if (tensor.empty()) return {};
+Status check_buffer(const char* name, std::size_t size, const crossflash_buffer& buffer) {
   if (buffer.handle == nullptr) return crossflash::invalid("{} is NULL; this pass needs it", name);
-  const std::size_t size = crossflash::dtype_size(tensor.dtype);
   if (buffer.offset % size != 0)
     return crossflash::invalid("{}.offset is {}; it must be a multiple of the element size, {}",
                                name, buffer.offset, size);
@@ -107,7 +105,17 @@ Status run(crossflash_plan* plan, const crossflash_args* args, Pass pass) {
   const std::size_t used =
       pass == Pass::forward ? static_cast<std::size_t>(TensorId::grad_o) : crossflash::kTensorCount;
   for (std::size_t n = 0; n < used; ++n)
-    CROSSFLASH_TRY(check_buffer(problem.tensors[n], crossflash::kTensorNames[n], run.buffers[n]));
+    if (const Tensor& tensor = problem.tensors[n]; !tensor.empty())
+      CROSSFLASH_TRY(check_buffer(crossflash::kTensorNames[n], crossflash::dtype_size(tensor.dtype),
+                                  run.buffers[n]));
+  run.options = {args->bias,   args->alibi,      args->sink,   args->mask,      args->rows_q,
+                 args->rows_k, args->page_table, args->random, args->grad_bias, args->grad_sink};
+  for (std::size_t n = 0; n < crossflash::kOptionCount; ++n) {
+    const auto id = static_cast<crossflash::OptionId>(n);
+    if (problem.uses(id, pass == Pass::backward))
+      CROSSFLASH_TRY(
+          check_buffer(crossflash::kOptionNames[n], problem.option_element(id), run.options[n]));
+  }
   if (args->workspace.handle != nullptr && args->workspace.offset % 4 != 0)
     return crossflash::invalid("workspace.offset is {}; it must be a multiple of 4",
                                args->workspace.offset);
@@ -268,6 +276,7 @@ void crossflash_problem_init(crossflash_problem* problem) {
   problem->scale = __builtin_nanf("");
   problem->window_left = -1;
   problem->window_right = -1;
+  problem->row_bits = 32;
 }
 
 crossflash_status crossflash_supports(const crossflash_device* device,

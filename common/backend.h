@@ -35,12 +35,16 @@ enum class Pass { forward, backward };
 // Arguments of one run: a buffer for each TensorId, workspace, random state.
 struct RunArgs {
   std::array<crossflash_buffer, kTensorCount> buffers{};
-  crossflash_buffer workspace{};  // handle null: from the device's pool
+  std::array<crossflash_buffer, kOptionCount> options{};  // those that the pass uses
+  crossflash_buffer workspace{};                          // handle null: from the device's pool
   shared::cf_dropout dropout{};
   void* stream = nullptr;  // null: the device's own
 
   const crossflash_buffer& buffer(TensorId id) const {
     return buffers[static_cast<std::size_t>(id)];
+  }
+  const crossflash_buffer& option(OptionId id) const {
+    return options[static_cast<std::size_t>(id)];
   }
 };
 

@@ -89,18 +89,129 @@ Status check_extents(const crossflash_problem& in) {
   return {};
 }
 
-Status refuse_later_options(const crossflash_problem& in) {
-  if (!(in.softcap == 0))
-    return unsupported("softcap is {}; softcap is not supported yet", in.softcap);
-  if (in.alibi != 0)
-    return unsupported("alibi is {}; ALiBi slopes are not supported yet", in.alibi);
-  if (in.sink != 0)
-    return unsupported("sink is {}; attention sinks are not supported yet", in.sink);
-  if (in.bias != 0) return unsupported("bias is {}; additive bias is not supported yet", in.bias);
-  if (in.packed != 0)
-    return unsupported("packed is {}; packed sequences are not supported yet", in.packed);
-  if (in.deterministic != 0 && in.deterministic != 1)
-    return invalid("deterministic is {}; it must be 0 or 1", in.deterministic);
+Status check_flag(const char* name, std::int64_t value, std::int64_t most) {
+  if (value < 0 || value > most)
+    return invalid("{} is {}; it must be {}", name, value, most == 1 ? "0 or 1" : "0, 1 or 2");
+  return {};
+}
+
+Status check_options(const crossflash_problem& in) {
+  CROSSFLASH_TRY(check_flag("alibi", in.alibi, 1));
+  CROSSFLASH_TRY(check_flag("sink", in.sink, 2));
+  CROSSFLASH_TRY(check_flag("bias", in.bias, 2));
+  CROSSFLASH_TRY(check_flag("mask", in.mask, 1));
+  CROSSFLASH_TRY(check_flag("rows_q", in.rows_q, 2));
+  CROSSFLASH_TRY(check_flag("rows_k", in.rows_k, 2));
+  CROSSFLASH_TRY(check_flag("deterministic", in.deterministic, 1));
+  CROSSFLASH_TRY(check_flag("random_on_device", in.random_on_device, 1));
+  if (!(in.softcap >= 0) || std::isinf(in.softcap))
+    return invalid("softcap is {}; it must be positive and finite, or 0 for none", in.softcap);
+  if (in.row_bits != 32 && in.row_bits != 64)
+    return invalid("row_bits is {}; lengths and offsets have 32 or 64", in.row_bits);
+  if (in.bias != CROSSFLASH_ABSENT && in.bias_dtype != CROSSFLASH_F32 && in.bias_dtype != in.dtype)
+    return invalid("bias_dtype is {}; it must be f32 (0) or dtype, which is {}",
+                   static_cast<int>(in.bias_dtype), static_cast<int>(in.dtype));
+  return {};
+}
+
+// Strides of a tensor over (batch, query head, query, key), in elements or words of a row.
+Status make_score_strides(const char* name, const crossflash_score_strides& in,
+                          const crossflash_problem& p, std::int64_t row, ScoreStrides* out) {
+  ScoreStrides s{in.batch, in.head, in.seq_q, in.seq_k};
+  if (s.batch == 0 && s.head == 0 && s.seq_q == 0 && s.seq_k == 0) {
+    const std::int64_t rows = std::max<std::int64_t>(p.seq_q, 1);
+    const std::int64_t width = std::max<std::int64_t>(row, 1);
+    if (rows > kMaxExtent / width / p.heads_q / std::max<std::int64_t>(p.batch, 1))
+      return unsupported("{} is {} x {} x {} x {}; at most 2^60 elements are supported", name,
+                         p.batch, p.heads_q, p.seq_q, row);
+    *out = {p.heads_q * rows * width, rows * width, width, 1};
+    return {};
+  }
+  const auto check = [&](const char* axis, std::int64_t stride, std::int64_t extent) -> Status {
+    if (stride < 0) return invalid("{}.{} is {}; strides must not be negative", name, axis, stride);
+    if (extent > 1 && stride > kMaxExtent / extent)
+      return unsupported("{}.{} is {}; the tensor would span more than 2^60 elements", name, axis,
+                         stride);
+    return {};
+  };
+  CROSSFLASH_TRY(check("batch", s.batch, p.batch));
+  CROSSFLASH_TRY(check("head", s.head, p.heads_q));
+  CROSSFLASH_TRY(check("seq_q", s.seq_q, p.seq_q));
+  *out = s;
+  return {};
+}
+
+// The contiguous tensor with 1 in the place of axes that the bias shares.
+ScoreStrides gradient_strides(const ScoreStrides& bias, const Problem& p) {
+  ScoreStrides s{};
+  std::int64_t size = 1;
+  const auto axis = [&size](std::int64_t stride, std::int64_t extent) {
+    if (stride == 0) return std::int64_t{0};
+    const std::int64_t own = size;
+    size *= std::max<std::int64_t>(extent, 1);
+    return own;
+  };
+  s.seq_k = axis(bias.seq_k, p.seq_k);
+  s.seq_q = axis(bias.seq_q, p.seq_q);
+  s.head = axis(bias.head, p.heads_q);
+  s.batch = axis(bias.batch, p.batch);
+  return s;
+}
+
+Status make_bias(const crossflash_problem& in, Problem* p) {
+  if (in.bias == CROSSFLASH_ABSENT) return {};
+  p->bias.given = true;
+  p->bias.gradient = in.bias == CROSSFLASH_WITH_GRADIENT && p->backward;
+  p->bias.dtype = in.bias_dtype;
+  CROSSFLASH_TRY(
+      make_score_strides("bias_strides", in.bias_strides, in, in.seq_k, &p->bias.strides));
+  if (p->bias.strides.seq_k != 0 && p->bias.strides.seq_k != 1)
+    return invalid("bias_strides.seq_k is {}; it must be 1, or 0 for a bias that keys share",
+                   p->bias.strides.seq_k);
+  p->bias.grad_strides = gradient_strides(p->bias.strides, *p);
+  p->score.features |= shared::CF_BIAS;
+  return {};
+}
+
+Status make_mask(const crossflash_problem& in, Problem* p) {
+  if (in.mask == 0) return {};
+  p->mask.given = true;
+  CROSSFLASH_TRY(make_score_strides("mask_strides", in.mask_strides, in, (in.seq_k + 31) / 32,
+                                    &p->mask.strides));
+  if (p->mask.strides.seq_k != 1)
+    return invalid("mask_strides.seq_k is {}; the words of a row are neighbours, so it must be 1",
+                   p->mask.strides.seq_k);
+  p->score.features |= shared::CF_MASK;
+  return {};
+}
+
+Status make_sequences(const crossflash_problem& in, Problem* p) {
+  Sequences& s = p->sequences;
+  s = {in.rows_q, in.rows_k, in.row_bits / 8, 0, 0, in.causal == CROSSFLASH_CAUSAL_TOP_LEFT};
+  if (in.rows_q == CROSSFLASH_ROWS_OFFSETS) {
+    CROSSFLASH_TRY(check_range("total_q", in.total_q, 0, kMaxFlatHeads));
+    s.total_q = in.total_q;
+  }
+  if (in.rows_k == CROSSFLASH_ROWS_OFFSETS) {
+    CROSSFLASH_TRY(check_range("total_k", in.total_k, 0, kMaxFlatHeads));
+    s.total_k = in.total_k;
+  }
+  return {};
+}
+
+Status make_pages(const crossflash_problem& in, Problem* p) {
+  if (in.page_size == 0) return {};
+  if (in.page_size < 0 || in.page_size % 16 != 0)
+    return invalid("page_size is {}; it must be a multiple of 16, or 0 for keys without pages",
+                   in.page_size);
+  if (in.rows_k == CROSSFLASH_ROWS_OFFSETS)
+    return invalid("rows_k is {}; paged keys are no packed sequences, rows_k must be 0 or 1",
+                   static_cast<int>(in.rows_k));
+  if (p->backward)
+    return unsupported("page_size is {}; backward of paged keys is not supported", in.page_size);
+  CROSSFLASH_TRY(check_range("page_size", in.page_size, 16, kMaxSequence));
+  CROSSFLASH_TRY(check_range("pages", in.pages, 1, kMaxFlatHeads));
+  p->pages = {in.page_size, in.pages, (in.seq_k + in.page_size - 1) / in.page_size};
   return {};
 }
 
@@ -132,7 +243,7 @@ crossflash_strides contiguous_strides(std::int64_t seq, std::int64_t heads, std:
 Status check_problem(const crossflash_problem& in, Problem* out) {
   CROSSFLASH_TRY(check_enums(in));
   CROSSFLASH_TRY(check_extents(in));
-  CROSSFLASH_TRY(refuse_later_options(in));
+  CROSSFLASH_TRY(check_options(in));
 
   if (std::isinf(in.scale))
     return invalid("scale is {}; it must be finite, or NAN for 1/sqrt(d)", in.scale);
@@ -157,32 +268,124 @@ Status check_problem(const crossflash_problem& in, Problem* out) {
   p.drop_threshold = static_cast<std::uint32_t>(std::lround(in.dropout * 65536.0f));
   p.score.scale = std::isnan(in.scale) ? 1.0f / std::sqrt(static_cast<float>(in.d)) : in.scale;
   p.score.keep_scale = 1.0f / (1.0f - in.dropout);
-  p.score.features = in.dropout > 0 ? shared::CF_DROPOUT : 0u;
+  p.score.softcap = in.softcap;
+  p.score.features = (in.dropout > 0 ? shared::CF_DROPOUT : 0u) |
+                     (in.softcap > 0 ? shared::CF_SOFTCAP : 0u) |
+                     (in.alibi != 0 ? shared::CF_ALIBI : 0u) |
+                     (in.sink != CROSSFLASH_ABSENT ? shared::CF_SINK : 0u);
+  p.sink_gradient = in.sink == CROSSFLASH_WITH_GRADIENT && p.backward;
+  p.random_on_device = in.random_on_device != 0 && in.dropout > 0;
+  CROSSFLASH_TRY(make_bias(in, &p));
+  CROSSFLASH_TRY(make_mask(in, &p));
+  CROSSFLASH_TRY(make_sequences(in, &p));
+  CROSSFLASH_TRY(make_pages(in, &p));
 
-  const auto tensor = [&](TensorId id, const crossflash_strides& strides, std::int64_t seq,
+  // Where the rows of a side lie: in batches of the longest, all in one, or in pages.
+  struct Side {
+    std::int64_t batch, seq;
+  };
+  const Sequences& rows = p.sequences;
+  const Side queries =
+      rows.q == CROSSFLASH_ROWS_OFFSETS ? Side{1, rows.total_q} : Side{in.batch, in.seq_q};
+  const Side keys = rows.k == CROSSFLASH_ROWS_OFFSETS ? Side{1, rows.total_k}
+                    : p.pages.size > 0                ? Side{p.pages.count, p.pages.size}
+                                                      : Side{in.batch, in.seq_k};
+  const auto tensor = [&](TensorId id, const crossflash_strides& strides, const Side& side,
                           std::int64_t heads, std::int64_t width) {
     const auto n = static_cast<std::size_t>(id);
-    return make_tensor(kTensorNames[n], in.dtype, strides, in.batch, seq, heads, width,
+    return make_tensor(kTensorNames[n], in.dtype, strides, side.batch, side.seq, heads, width,
                        &p.tensors[n]);
   };
-  CROSSFLASH_TRY(tensor(TensorId::q, in.q, in.seq_q, in.heads_q, in.d));
-  CROSSFLASH_TRY(tensor(TensorId::k, in.k, in.seq_k, in.heads_kv, in.d));
-  CROSSFLASH_TRY(tensor(TensorId::v, in.v, in.seq_k, in.heads_kv, in.d_v));
-  CROSSFLASH_TRY(tensor(TensorId::o, in.o, in.seq_q, in.heads_q, in.d_v));
+  CROSSFLASH_TRY(tensor(TensorId::q, in.q, queries, in.heads_q, in.d));
+  CROSSFLASH_TRY(tensor(TensorId::k, in.k, keys, in.heads_kv, in.d));
+  CROSSFLASH_TRY(tensor(TensorId::v, in.v, keys, in.heads_kv, in.d_v));
+  CROSSFLASH_TRY(tensor(TensorId::o, in.o, queries, in.heads_q, in.d_v));
   if (p.backward) {
-    CROSSFLASH_TRY(tensor(TensorId::grad_o, in.grad_o, in.seq_q, in.heads_q, in.d_v));
-    CROSSFLASH_TRY(tensor(TensorId::grad_q, in.grad_q, in.seq_q, in.heads_q, in.d));
-    CROSSFLASH_TRY(tensor(TensorId::grad_k, in.grad_k, in.seq_k, in.heads_kv, in.d));
-    CROSSFLASH_TRY(tensor(TensorId::grad_v, in.grad_v, in.seq_k, in.heads_kv, in.d_v));
+    CROSSFLASH_TRY(tensor(TensorId::grad_o, in.grad_o, queries, in.heads_q, in.d_v));
+    CROSSFLASH_TRY(tensor(TensorId::grad_q, in.grad_q, queries, in.heads_q, in.d));
+    CROSSFLASH_TRY(tensor(TensorId::grad_k, in.grad_k, keys, in.heads_kv, in.d));
+    CROSSFLASH_TRY(tensor(TensorId::grad_v, in.grad_v, keys, in.heads_kv, in.d_v));
   }
-  p.tensors[static_cast<std::size_t>(TensorId::lse)] = {
-      CROSSFLASH_F32, in.batch, in.seq_q, in.heads_q, 1, {in.heads_q * in.seq_q, 1, in.seq_q}};
+  p.tensors[static_cast<std::size_t>(TensorId::lse)] = {CROSSFLASH_F32,
+                                                        queries.batch,
+                                                        queries.seq,
+                                                        in.heads_q,
+                                                        1,
+                                                        {in.heads_q * queries.seq, 1, queries.seq}};
   *out = p;
+  return {};
+}
+
+std::int64_t Problem::option_extent(OptionId id) const {
+  if (batch == 0) return 0;
+  const auto extent = [this](const ScoreStrides& s, std::int64_t row) -> std::int64_t {
+    if (seq_q == 0 || seq_k == 0) return 0;
+    return (batch - 1) * s.batch + (heads_q - 1) * s.head + (seq_q - 1) * s.seq_q +
+           (row - 1) * s.seq_k + 1;
+  };
+  const auto rows = [this](crossflash_rows kind) -> std::int64_t {
+    return kind == CROSSFLASH_ROWS_ALL ? 0 : batch + (kind == CROSSFLASH_ROWS_OFFSETS ? 1 : 0);
+  };
+  switch (id) {
+    case OptionId::bias:
+      return bias.given ? extent(bias.strides, seq_k) : 0;
+    case OptionId::grad_bias:
+      return bias.gradient ? extent(bias.grad_strides, seq_k) : 0;
+    case OptionId::mask:
+      return mask.given ? extent(mask.strides, (seq_k + 31) / 32) : 0;
+    case OptionId::alibi:
+      return has(shared::CF_ALIBI) ? heads_q : 0;
+    case OptionId::sink:
+      return has(shared::CF_SINK) ? heads_q : 0;
+    case OptionId::grad_sink:
+      return sink_gradient ? heads_q : 0;
+    case OptionId::rows_q:
+      return rows(sequences.q);
+    case OptionId::rows_k:
+      return rows(sequences.k);
+    case OptionId::page_table:
+      return pages.size > 0 ? batch * pages.of_sequence : 0;
+    case OptionId::random:
+      return random_on_device ? 2 : 0;
+  }
+  return 0;
+}
+
+std::size_t Problem::option_element(OptionId id) const {
+  switch (id) {
+    case OptionId::bias:
+    case OptionId::grad_bias:
+      return dtype_size(bias.dtype);
+    case OptionId::rows_q:
+    case OptionId::rows_k:
+      return static_cast<std::size_t>(sequences.index_bytes);
+    case OptionId::random:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+Status refuse_options(const Problem& p, const char* backend) {
+  const auto refused = [backend](const char* option) {
+    return unsupported("{} is given; {} does not support it yet", option, backend);
+  };
+  if (p.has(shared::CF_SOFTCAP)) return refused("softcap");
+  if (p.has(shared::CF_ALIBI)) return refused("alibi");
+  if (p.has(shared::CF_SINK)) return refused("sink");
+  if (p.bias.given) return refused("bias");
+  if (p.mask.given) return refused("mask");
+  if (p.sequences.q != CROSSFLASH_ROWS_ALL) return refused("rows_q");
+  if (p.sequences.k != CROSSFLASH_ROWS_ALL) return refused("rows_k");
+  if (p.pages.size > 0) return refused("page_size");
+  if (p.random_on_device) return refused("random_on_device");
   return {};
 }
 
 Status check_random_state(const Problem& problem, std::uint64_t seed, std::uint64_t offset,
                           shared::cf_dropout* out) {
+  if (problem.random_on_device && (seed != 0 || offset != 0))
+    return invalid("seed is {}, offset {}; with random_on_device both must be 0", seed, offset);
   if (problem.dropout > 0 && offset > std::numeric_limits<std::uint32_t>::max())
     return unsupported("offset is {}; dropout's offset must be below 2^32", offset);
   *out = {static_cast<shared::uint>(seed), static_cast<shared::uint>(seed >> 32),

@@ -21,6 +21,24 @@ constexpr std::size_t kTensorCount = 9;
 constexpr std::array<const char*, kTensorCount> kTensorNames = {
     "q", "k", "v", "o", "lse", "grad_o", "grad_q", "grad_k", "grad_v"};
 
+// The buffers that options bring, in the order of crossflash_args.
+enum class OptionId {
+  bias,
+  alibi,
+  sink,
+  mask,
+  rows_q,
+  rows_k,
+  page_table,
+  random,
+  grad_bias,
+  grad_sink
+};
+constexpr std::size_t kOptionCount = 10;
+constexpr std::array<const char*, kOptionCount> kOptionNames = {
+    "bias",   "alibi",      "sink",   "mask",      "rows_q",
+    "rows_k", "page_table", "random", "grad_bias", "grad_sink"};
+
 struct Tensor {
   crossflash_dtype dtype;
   std::int64_t batch, seq, heads, width;  // extents; lse has width 1
@@ -35,12 +53,51 @@ struct Tensor {
   }
 };
 
+// Over (batch, query head, query, key); 0: all of the axis share the element.
+struct ScoreStrides {
+  std::int64_t batch, head, seq_q, seq_k;
+};
+
+struct Bias {
+  bool given, gradient;
+  crossflash_dtype dtype;
+  ScoreStrides strides, grad_strides;  // elements; the gradient's is contiguous
+};
+
+struct Mask {
+  bool given;
+  ScoreStrides strides;  // 32-bit words
+};
+
+// What a query of each sequence may see depends on lengths that only the device knows.
+struct Sequences {
+  crossflash_rows q, k;
+  int index_bytes;                // of lengths and offsets
+  std::int64_t total_q, total_k;  // rows of packed tensors
+  bool top_left;                  // the corner of the mask
+
+  bool any() const { return q != CROSSFLASH_ROWS_ALL || k != CROSSFLASH_ROWS_ALL; }
+};
+
+struct Pages {
+  std::int64_t size;         // keys of a page; 0: not paged
+  std::int64_t count;        // pages in the pool
+  std::int64_t of_sequence;  // entries of a row of the table
+};
+
 struct Problem {
   bool forward, backward;
   bool deterministic;
   crossflash_dtype dtype;
   std::int64_t batch, seq_q, seq_k, heads_q, heads_kv, d, d_v;
+  // Of packed sequences batch is 1 and seq the total; of paged keys batch counts pages.
   std::array<Tensor, kTensorCount> tensors;
+  Bias bias;
+  Mask mask;
+  bool sink_gradient;
+  Sequences sequences;
+  Pages pages;
+  bool random_on_device;
   shared::cf_visibility visibility;
   shared::cf_score score;
   float dropout;
@@ -48,6 +105,14 @@ struct Problem {
 
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
   std::int64_t group() const { return heads_q / heads_kv; }
+  bool has(shared::uint feature) const { return (score.features & feature) != 0; }
+  // Elements from the first of an option's buffer to one past the last; 0: no pass uses it.
+  std::int64_t option_extent(OptionId id) const;
+  std::size_t option_element(OptionId id) const;  // bytes
+  bool uses(OptionId id, bool backward_pass) const {
+    const bool gradient = id == OptionId::grad_bias || id == OptionId::grad_sink;
+    return option_extent(id) > 0 && (backward_pass || !gradient);
+  }
   // Multiply-adds count twice; of one dense product of the score's shape with the given width.
   double product_flops(std::int64_t width) const {
     return 2.0 * static_cast<double>(batch * heads_q) * static_cast<double>(seq_q) *
@@ -56,6 +121,9 @@ struct Problem {
 };
 
 Status check_problem(const crossflash_problem& in, Problem* out);
+
+// Refuses the problem if it has an option, by name: for a backend that has none of them.
+Status refuse_options(const Problem& problem, const char* backend);
 
 // The random state of one run; refuses an offset that does not fit.
 Status check_random_state(const Problem& problem, std::uint64_t seed, std::uint64_t offset,

@@ -105,7 +105,9 @@ class CpuDevice final : public Device {
  public:
   const DeviceInfo& info() const override { return info_; }
   std::span<const char* const> variants() const override { return kVariants; }
-  Status supports(const Problem&) const override { return {}; }
+  Status supports(const Problem& problem) const override {
+    return refuse_options(problem, "cpu");
+  }
   Status plan(const Problem& problem, std::unique_ptr<Plan>* out) override {
     *out = std::make_unique<CpuPlan>(problem);
     return {};

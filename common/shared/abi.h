@@ -14,6 +14,11 @@ CF_CONST uint CF_BF16 = 2u;
 
 // Score features, bits of cf_score.features.
 CF_CONST uint CF_DROPOUT = 1u;
+CF_CONST uint CF_SOFTCAP = 2u;
+CF_CONST uint CF_BIAS = 4u;
+CF_CONST uint CF_ALIBI = 8u;
+CF_CONST uint CF_SINK = 16u;
+CF_CONST uint CF_MASK = 32u;
 
 // Which keys a query may see (mask.h).
 struct cf_visibility {
@@ -28,7 +33,7 @@ struct cf_score {
   float scale;
   float keep_scale;  // 1/(1 - p_drop)
   uint features;
-  uint reserved;
+  float softcap;
 };
 
 // Random state of one run (dropout.h).

@@ -22,6 +22,22 @@
 void cf_mulhilo(uint a, uint b, out uint hi, out uint lo) { umulExtended(a, b, hi, lo); }
 float cf_exp2(float x) { return exp2(x); }
 float cf_log2(float x) { return log2(x); }
+// GLSL's own tanh may be off by any amount near 0: there the odd polynomial that interpolates it at
+// Chebyshev's points of [0, 0.65], to 1e-8.
+float cf_tanh(float x) {
+  const float a = abs(x);
+  if (a < 0.65) {
+    const float z = x * x;
+    float y = 0.0022149028 * z - 0.0082724569;
+    y = y * z + 0.0217461865;
+    y = y * z - 0.0539563484;
+    y = y * z + 0.1333329082;
+    y = y * z - 0.3333333433;
+    return x + x * z * y;
+  }
+  const float y = 1.0 - 2.0 / (exp2(min(a, 20.0) * 2.8853900817779268) + 1.0);
+  return x < 0.0 ? -y : y;
+}
 // Infinity is made and recognised by its bits: without float controls a shader compiler may assume
 // that there is none.
 float cf_neg_inf() { return uintBitsToFloat(0xff800000u); }
@@ -60,6 +76,8 @@ CF_FN float cf_exp2(float x) { return std::exp2(x); }
 CF_FN double cf_exp2(double x) { return std::exp2(x); }
 CF_FN float cf_log2(float x) { return std::log2(x); }
 CF_FN double cf_log2(double x) { return std::log2(x); }
+CF_FN float cf_tanh(float x) { return std::tanh(x); }
+CF_FN double cf_tanh(double x) { return std::tanh(x); }
 CF_FN float cf_neg_inf() { return -std::numeric_limits<float>::infinity(); }
 CF_FN bool cf_is_neg_inf(float x) { return x == -std::numeric_limits<float>::infinity(); }
 CF_FN uint cf_float_bits(float x) { return std::bit_cast<uint>(x); }

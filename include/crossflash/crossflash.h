@@ -11,11 +11,15 @@
  * Q [batch, seq_q, heads_q, d], K [batch, seq_k, heads_kv, d], V [batch, seq_k, heads_kv, d_v],
  * O [batch, seq_q, heads_q, d_v]. For query i and key j of one head:
  *
- *   s_ij = scale * dot(q_i, k_j)     p_ij = exp(s_ij - m_i) / l_i over the visible j
- *   o_i  = sum_j p_ij z_ij v_j       lse_i = m_i + log(l_i), natural logarithm
+ *   s_ij = scale * dot(q_i, k_j)
+ *   s_ij = softcap * tanh(s_ij / softcap)         if softcap > 0
+ *   s_ij = s_ij + bias_bhij - slope_h * |i + offset - j|   what is given of both
+ *   p_ij = exp(s_ij - m_i) / l_i                  over the visible j, and the head's sink if given
+ *   o_i  = sum_j p_ij z_ij v_j                    lse_i = m_i + log(l_i), natural logarithm
  *
- * where z is dropout's 0 or 1/(1 - p). A row that sees no key has o = 0, lse = -inf, and gives
- * zero gradient. The algorithm is FlashAttention's (Dao et al. 2022, Algorithms 1, 2 and 4) in the
+ * where z is dropout's 0 or 1/(1 - p) and offset is seq_k - seq_q, but 0 with a top-left causal
+ * mask. A row that sees no key has o = 0, lse = -inf (with a sink, the sink) and gives zero
+ * gradient. The algorithm is FlashAttention's (Dao et al. 2022, Algorithms 1, 2 and 4) in the
  * loop order of FlashAttention-2 (Dao 2023).
  */
 #ifndef CROSSFLASH_CROSSFLASH_H
@@ -153,12 +157,38 @@ typedef struct crossflash_strides {
   int64_t batch, seq, head, dim;
 } crossflash_strides;
 
+/* Distances in elements of a tensor over (batch, query head, query, key). 0 along an axis: all of
+ * the axis share the element. Others are positive; that of keys is 0 or 1. All four zero:
+ * contiguous. */
+typedef struct crossflash_score_strides {
+  int64_t batch, head, seq_q, seq_k;
+} crossflash_score_strides;
+
+/* An input that may be left out, and whose gradient backward may be asked for. */
+typedef enum crossflash_given {
+  CROSSFLASH_ABSENT = 0,
+  CROSSFLASH_GIVEN = 1,
+  CROSSFLASH_WITH_GRADIENT = 2, /* backward writes it; a forward alone takes it for given */
+} crossflash_given;
+
+/* How many queries, or keys, each sequence of the batch has. */
+typedef enum crossflash_rows {
+  CROSSFLASH_ROWS_ALL = 0, /* seq_q, or seq_k */
+  /* Padded: lengths [batch] on the device. Padding is never read; its outputs are as of a row that
+   * sees no key: o = 0, lse = -inf, zero gradients. */
+  CROSSFLASH_ROWS_LENGTHS = 1,
+  /* Packed: offsets [batch + 1] on the device; sequence b has rows offsets[b] .. offsets[b + 1] - 1
+   * of tensors [total, heads, d], whose batch strides count for nothing. Rows of no sequence are
+   * neither read nor written. lse is [heads_q, total_q]. */
+  CROSSFLASH_ROWS_OFFSETS = 2,
+} crossflash_rows;
+
 typedef struct crossflash_problem {
   size_t struct_size;     /* set by crossflash_problem_init */
   uint32_t passes;        /* CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD */
   crossflash_dtype dtype; /* of q, k, v, o, grad_o, grad_q, grad_k, grad_v; sums are f32 always */
   int64_t batch;          /* 0 is allowed and does nothing */
-  int64_t seq_q, seq_k;   /* 0 is allowed */
+  int64_t seq_q, seq_k;   /* 0 is allowed; of the longest sequence, where they differ */
   int64_t heads_q, heads_kv;     /* heads_q a multiple of heads_kv; query head h uses h / ratio */
   int64_t d, d_v;                /* head sizes of q, k and of v, o: 1 to 512 */
   crossflash_strides q, k, v, o; /* grad_* are read only for backward */
@@ -169,19 +199,46 @@ typedef struct crossflash_problem {
    * open. offset is 0 for a top-left causal mask, else seq_k - seq_q. */
   int64_t window_left, window_right;
   float dropout; /* probability of dropping an element, in [0, 1), kept to 1/65536 */
+  /* 1: dropout's random state is two uint64 on the device, seed and offset (its low 32 bits), in
+   * args.random; args.seed and args.offset are 0. */
+  int32_t random_on_device;
 
-  /* Not supported yet: a value other than 0 is refused by name. */
-  float softcap;
-  int32_t alibi;  /* 1: slopes[h] are given */
-  int32_t sink;   /* 1: sink[h] are given */
-  int32_t bias;   /* 1: bias is given */
-  int32_t packed; /* 1: cu_seqlens are given */
+  float softcap; /* positive, or 0: none (Gemma 2) */
+  /* Slopes f32 [heads_q] in args.alibi (Press et al. 2022). */
+  int32_t alibi; /* 0 or 1 */
+  /* Logits f32 [heads_q] in args.sink, which take part in the softmax and have no value (gpt-oss,
+   * StreamingLLM); their gradient, f32 [heads_q], in args.grad_sink. */
+  crossflash_given sink;
+  /* Added to the scores; f32 or of the tensors' type. -inf hides an element. The gradient has the
+   * bias' type and is contiguous [batch, heads_q, seq_q, seq_k], with 1 in the place of axes along
+   * which the bias has stride 0: summed over them. */
+  crossflash_given bias;
+  crossflash_dtype bias_dtype;
+  crossflash_score_strides bias_strides;
+  /* Which elements take part: bits in args.mask, 1 for those that do, that of key j in bit j % 32
+   * of word j / 32 of a row. Strides are in 32-bit words, that of keys 1 (or all four zero:
+   * contiguous, rows of (seq_k + 31) / 32 words). Tiles without a bit are skipped. */
+  int32_t mask; /* 0 or 1 */
+  crossflash_score_strides mask_strides;
+
+  /* Masks, windows and ALiBi use each sequence's own lengths. Lengths and offsets, in args.rows_q
+   * and args.rows_k, are int32 or int64 (row_bits 32, 64), lie on the device and are not checked:
+   * what is out of range is clamped. */
+  crossflash_rows rows_q, rows_k;
+  int32_t row_bits;
+  int64_t total_q, total_k; /* with offsets: rows of the packed tensors */
+  /* Forward only. page_size > 0: keys and values lie in pages [pages, page_size, heads_kv, d], of
+   * which sequence b's are args.page_table[b][0 .. (seq_k + page_size - 1) / page_size - 1], int32
+   * on the device; k.batch and v.batch are the distances of pages. A multiple of 16. */
+  int64_t page_size, pages;
+
   /* 1: equal inputs give equal bits, run after run. 0: hip may sum grad_q of f16 and bf16 in any
    * order, which is faster; all else is deterministic always. */
   int32_t deterministic;
 } crossflash_problem;
 
-/* Sets struct_size and the defaults: forward, f32, scale NAN, windows -1, everything else 0. */
+/* Sets struct_size and the defaults: forward, f32, scale NAN, windows -1, row_bits 32, everything
+ * else 0. */
 CROSSFLASH_API void crossflash_problem_init(crossflash_problem* problem);
 
 /* ---- plan ------------------------------------------------------------------------------------ */
@@ -204,9 +261,10 @@ CROSSFLASH_API const char* crossflash_plan_describe(const crossflash_plan* plan)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Buffers of both passes. lse is f32 [batch, heads_q, seq_q], contiguous: written by forward, read
- * by backward. Forward writes o and lse; backward reads q, k, v, o, lse, grad_o and writes every
- * element of grad_q, grad_k, grad_v. A buffer whose tensor has no element may be {NULL, 0}. */
+/* Buffers of both passes. lse is f32 [batch, heads_q, seq_q], contiguous (see also
+ * CROSSFLASH_ROWS_OFFSETS): written by forward, read by backward. Forward writes o and lse;
+ * backward reads q, k, v, o, lse, grad_o and writes every element of grad_q, grad_k, grad_v. A
+ * buffer whose tensor has no element may be {NULL, 0}. */
 typedef struct crossflash_args {
   size_t struct_size; /* sizeof(crossflash_args) */
   crossflash_buffer q, k, v, o, lse;
@@ -215,6 +273,9 @@ typedef struct crossflash_args {
   crossflash_buffer workspace;
   /* Dropout's random state: the same values in forward and backward. offset < 2^32. */
   uint64_t seed, offset;
+  /* What the problem's options ask for; see there. Others may be {NULL, 0}. */
+  crossflash_buffer bias, alibi, sink, mask, rows_q, rows_k, page_table, random;
+  crossflash_buffer grad_bias, grad_sink;
   /* hip: a hipStream_t (cudaStream_t) of the device, where the run is enqueued instead of on the
    * device's own queue (the null stream itself has the name hipStreamLegacy here); it may be
    * capturing a graph. Every other backend refuses one that is not NULL. */
