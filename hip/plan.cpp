@@ -46,6 +46,28 @@ KernelTensor strides_of(const Problem& p, TensorId id) {
   return {nullptr, s.batch, s.seq, s.head};
 }
 
+KernelScores strides_of(const ScoreStrides& s) {
+  return {nullptr, s.batch, s.head, s.seq_q, s.seq_k};
+}
+
+Status make_options(const Problem& p, KernelOptions* out) {
+  KernelOptions& o = *out;
+  o.bias = strides_of(p.bias.strides);
+  o.grad_bias = strides_of(p.bias.grad_strides);
+  o.bias_dtype = static_cast<shared::uint>(p.bias.dtype);
+  o.mask = strides_of(p.mask.strides);
+  const auto sequences = [&](crossflash_rows kind, std::int64_t total) -> KernelSequences {
+    return {nullptr, kind != CROSSFLASH_ROWS_ALL, kind == CROSSFLASH_ROWS_OFFSETS,
+            p.sequences.index_bytes == 8, static_cast<int>(total)};
+  };
+  o.rows_q = sequences(p.sequences.q, p.sequences.total_q);
+  o.rows_k = sequences(p.sequences.k, p.sequences.total_k);
+  o.top_left = p.sequences.top_left;
+  CROSSFLASH_TRY(narrow("page_size", p.pages.size, &o.pages.size));
+  CROSSFLASH_TRY(narrow("pages", p.pages.count, &o.pages.count));
+  return narrow("seq_k / page_size", p.pages.of_sequence, &o.pages.of_sequence);
+}
+
 Status make_arguments(const Problem& p, KernelArguments* out) {
   KernelArguments a{};
   a.visibility = p.visibility;
@@ -64,6 +86,7 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
   a.grad_q = strides_of(p, TensorId::grad_q);
   a.grad_k = strides_of(p, TensorId::grad_k);
   a.grad_v = strides_of(p, TensorId::grad_v);
+  CROSSFLASH_TRY(make_options(p, &a.options));
   const Strides& rows = p.tensor(TensorId::lse).strides;
   a.lse = a.delta = a.mend = a.base = {nullptr, rows.batch, rows.seq, rows.head};
   a.splits = 1;
@@ -86,7 +109,7 @@ std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
                    row.pass == KernelPass::combine || row.pass == KernelPass::cast_grad_q;
   if (!any && row.general != (variant == "general")) return fmt::format("is not {}", variant);
   if (std::max(a.d, a.d_v) > row.head) return fmt::format("head sizes end at {}", row.head);
-  if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no dropout";
+  if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no options";
   if (row.shared_bytes > caps.shared_bytes)
     return fmt::format("needs {} bytes of shared memory of {}", row.shared_bytes,
                        caps.shared_bytes);

@@ -5,10 +5,60 @@
 // have the most to do.
 #pragma once
 
+#include "common/shared/sequence.h"
 #include "hip/kernels/launch.h"
 #include "hip/tile/copy.h"
 
 namespace crossflash::hip {
+
+// One sequence of the batch: its lengths, what its queries see, and where its rows begin in packed
+// tensors. Without options these are the problem's, and cost no register.
+template <bool kGeneral>
+struct Sequence {
+  const KernelArguments& a;
+
+  CF_DEVICE Sequence(const KernelArguments& arguments, int /*batch*/) : a(arguments) {}
+  CF_DEVICE int seq_q() const { return a.seq_q; }
+  CF_DEVICE int seq_k() const { return a.visibility.seq_k; }
+  CF_DEVICE const shared::cf_visibility& visibility() const { return a.visibility; }
+  CF_DEVICE int batch_q(int batch) const { return batch; }  // of the tensors that queries lie in
+  CF_DEVICE int batch_k(int batch) const { return batch; }
+  CF_DEVICE int first_q() const { return 0; }
+  CF_DEVICE int first_k() const { return 0; }
+};
+
+template <>
+struct Sequence<true> {
+  shared::cf_rows queries, keys;
+  shared::cf_visibility seen;
+  bool packed_q, packed_k;
+
+  CF_DEVICE Sequence(const KernelArguments& a, int batch)
+      : queries(rows_of(a.options.rows_q, batch, a.seq_q)),
+        keys(rows_of(a.options.rows_k, batch, a.visibility.seq_k)),
+        seen(shared::cf_visibility_of(a.visibility, a.options.top_left, queries.count, keys.count)),
+        packed_q(a.options.rows_q.offsets),
+        packed_k(a.options.rows_k.offsets) {}
+  CF_DEVICE int seq_q() const { return queries.count; }
+  CF_DEVICE int seq_k() const { return keys.count; }
+  CF_DEVICE const shared::cf_visibility& visibility() const { return seen; }
+  CF_DEVICE int batch_q(int batch) const { return packed_q ? 0 : batch; }
+  CF_DEVICE int batch_k(int batch) const { return packed_k ? 0 : batch; }
+  CF_DEVICE int first_q() const { return queries.first; }
+  CF_DEVICE int first_k() const { return keys.first; }
+
+ private:
+  static CF_DEVICE int index(const KernelSequences& s, int n) {
+    if (!s.wide) return static_cast<const std::int32_t*>(s.data)[n];
+    const auto x = static_cast<const std::uint64_t*>(s.data)[n];
+    return shared::cf_index64(static_cast<shared::uint>(x), static_cast<shared::uint>(x >> 32));
+  }
+  static CF_DEVICE shared::cf_rows rows_of(const KernelSequences& s, int batch, int most) {
+    if (!s.given) return {0, most};
+    if (!s.offsets) return shared::cf_padded_rows(index(s, batch), most);
+    return shared::cf_packed_rows(index(s, batch), index(s, batch + 1), s.total, most);
+  }
+};
 
 // Which of the slices of the output's columns that share a tile is this block's.
 struct SliceItem {
