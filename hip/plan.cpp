@@ -168,15 +168,19 @@ Status choose(KernelPass pass, const Caps& caps, std::span<const Unit> units,
   return unsupported("no kernel for {} on {} can: {}", pass_name(pass), caps.architecture, reasons);
 }
 
-using Rows = KernelRows KernelArguments::*;
+// A part of a pass's workspace: so many batches of these rows.
+struct Part {
+  KernelRows KernelArguments::*rows;
+  std::int64_t batches;
+};
 
-// The parts of a pass's workspace, one after the other; its size with what aligning may take.
-std::uint64_t add_regions(std::initializer_list<Rows> parts, std::int64_t times,
-                          const KernelArguments& a, std::vector<Region>* regions) {
+// The parts, one after the other; their size with what aligning may take.
+std::uint64_t add_regions(std::initializer_list<Part> parts, const KernelArguments& a,
+                          std::vector<Region>* regions) {
   std::uint64_t end = 0;
-  for (const Rows rows : parts) {
-    regions->push_back({rows, end});
-    const auto count = static_cast<std::uint64_t>((a.*rows).batch * times);
+  for (const Part& part : parts) {
+    regions->push_back({part.rows, end});
+    const auto count = static_cast<std::uint64_t>((a.*part.rows).batch * part.batches);
     end += (count * sizeof(float) + kRegionBytes - 1) / kRegionBytes * kRegionBytes;
   }
   return end > 0 ? end + kRegionBytes - sizeof(float) : 0;
@@ -205,7 +209,7 @@ bool choose_split(const Variant* whole, const Caps& caps, std::span<const Unit> 
   plan->describe += fmt::format(" over {} stretches of the keys", a.splits);
   add_step(*combine, plan, &plan->forward);
   plan->forward_workspace = add_regions(
-      {&KernelArguments::states}, std::int64_t{a.splits} * a.batch, a, &plan->forward_regions);
+      {{&KernelArguments::states, std::int64_t{a.splits} * a.batch}}, a, &plan->forward_regions);
   return true;
 }
 
@@ -219,7 +223,7 @@ Status choose_forward(const Caps& caps, std::span<const Unit> units, const std::
 
 // Backward as these passes, which hand each other these parts of the workspace, and what else was
 // asked for.
-Status choose_backward(std::initializer_list<KernelPass> passes, std::initializer_list<Rows> shared,
+Status choose_backward(std::initializer_list<KernelPass> passes, std::initializer_list<Part> shared,
                        const Caps& caps, std::span<const Unit> units, const std::string& variant,
                        HipPlan* out) {
   HipPlan plan = *out;
@@ -229,8 +233,7 @@ Status choose_backward(std::initializer_list<KernelPass> passes, std::initialize
   for (const KernelPass pass : passes) CROSSFLASH_TRY(add(pass));
   if (plan.problem.bias.gradient) CROSSFLASH_TRY(add(KernelPass::grad_bias));
   if (plan.problem.sink_gradient) CROSSFLASH_TRY(add(KernelPass::grad_sink));
-  plan.backward_workspace = add_regions(shared, plan.problem.tensor(TensorId::q).batch,
-                                        plan.arguments, &plan.backward_regions);
+  plan.backward_workspace = add_regions(shared, plan.arguments, &plan.backward_regions);
   *out = std::move(plan);
   return {};
 }
@@ -240,13 +243,15 @@ Status choose_backward(std::initializer_list<KernelPass> passes, std::initialize
 Status choose_backward(const Caps& caps, std::span<const Unit> units, const std::string& variant,
                        HipPlan* plan) {
   using A = KernelArguments;
+  const std::int64_t batches = plan->problem.tensor(TensorId::lse).batch;  // 1: packed sequences
   if (!plan->problem.deterministic &&
       choose_backward({KernelPass::row_dot, KernelPass::grad_all, KernelPass::cast_grad_q},
-                      {&A::delta, &A::base, &A::grad_q_sums}, caps, units, variant, plan)
+                      {{&A::delta, batches}, {&A::base, batches}, {&A::grad_q_sums, batches}}, caps,
+                      units, variant, plan)
           .ok())
     return {};
   return choose_backward({KernelPass::row_dot, KernelPass::grad_q, KernelPass::grad_kv},
-                         {&A::delta, &A::mend}, caps, units, variant, plan);
+                         {{&A::delta, batches}, {&A::mend, batches}}, caps, units, variant, plan);
 }
 
 }  // namespace

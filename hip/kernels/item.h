@@ -25,16 +25,21 @@ struct Sequence {
   CF_DEVICE int batch_k(int batch) const { return batch; }
   CF_DEVICE int first_q() const { return 0; }
   CF_DEVICE int first_k() const { return 0; }
+  // Rows of outputs: those of a padded sequence's padding are written too.
+  CF_DEVICE int written_q() const { return a.seq_q; }
+  CF_DEVICE int written_k() const { return a.visibility.seq_k; }
 };
 
 template <>
 struct Sequence<true> {
+  const KernelArguments& arguments;
   shared::cf_rows queries, keys;
   shared::cf_visibility seen;
   bool packed_q, packed_k;
 
   CF_DEVICE Sequence(const KernelArguments& a, int batch)
-      : queries(rows_of(a.options.rows_q, batch, a.seq_q)),
+      : arguments(a),
+        queries(rows_of(a.options.rows_q, batch, a.seq_q)),
         keys(rows_of(a.options.rows_k, batch, a.visibility.seq_k)),
         seen(shared::cf_visibility_of(a.visibility, a.options.top_left, queries.count, keys.count)),
         packed_q(a.options.rows_q.offsets),
@@ -46,6 +51,8 @@ struct Sequence<true> {
   CF_DEVICE int batch_k(int batch) const { return packed_k ? 0 : batch; }
   CF_DEVICE int first_q() const { return queries.first; }
   CF_DEVICE int first_k() const { return keys.first; }
+  CF_DEVICE int written_q() const { return packed_q ? queries.count : arguments.seq_q; }
+  CF_DEVICE int written_k() const { return packed_k ? keys.count : arguments.visibility.seq_k; }
 
  private:
   static CF_DEVICE int index(const KernelSequences& s, int n) {
@@ -138,13 +145,14 @@ struct SplitItem {
   }
 };
 
+// From the tensor's row `first` on: where a packed sequence begins.
 template <class T>
-CF_DEVICE Rows<T> head_rows(const KernelTensor& t, int batch, int head, int width) {
-  return Rows<T>(t.data, batch * t.batch + head * t.head, t.seq, width);
+CF_DEVICE Rows<T> head_rows(const KernelTensor& t, int batch, int head, int width, int first = 0) {
+  return Rows<T>(t.data, batch * t.batch + head * t.head + first * t.seq, t.seq, width);
 }
 
-CF_DEVICE float* head_values(const KernelRows& t, int batch, int head) {
-  return t.data + batch * t.batch + head * t.head;
+CF_DEVICE float* head_values(const KernelRows& t, int batch, int head, int first = 0) {
+  return t.data + batch * t.batch + head * t.head + first * t.seq;
 }
 
 // m, l and o of one row and stretch of the keys.
