@@ -64,10 +64,10 @@ struct QuerySteps {
 
   CF_DEVICE QuerySteps(const KernelArguments& a, const Sequence<C::kGeneral>& sequence,
                        const KeyItem& item) {
-    const shared::cf_visibility& seen = sequence.visibility();
-    const int seq_q = sequence.seq_q();
-    begin = shared::cf_queries_begin(seen, item.first, seq_q) / C::kColumns * C::kColumns;
-    end = shared::cf_queries_end(seen, item.first + C::kRows, seq_q);
+    const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
+    begin = shared::cf_queries_begin(visibility, item.first, sequence.seq_q()) / C::kColumns *
+            C::kColumns;
+    end = shared::cf_queries_end(visibility, item.first + C::kRows, sequence.seq_q());
     if (C::kGeneral && item.first >= sequence.seq_k()) end = begin;  // padding
     const int tiles = in_round();
     start = begin + (tiles > 0 ? item.first / C::kRows % tiles * C::kColumns : 0);
@@ -99,24 +99,23 @@ struct QuerySteps {
                       typename C::QueryTile q_tile, typename C::QueryTile grad_o_tile,
                       float* statistics) const {
     using T = typename C::T;
-    const int seq_q = sequence.seq_q();
     const auto rows_of = [&](const KernelTensor& t, int width) {
       return head_rows<T>(t, sequence.batch_q(batch), head, width, sequence.first_q());
     };
-    copy_in<C::kThreads>(q_tile, rows_of(a.q, a.d), query, seq_q);
-    copy_in<C::kThreads>(grad_o_tile, rows_of(a.grad_o, a.d_v), query, seq_q);
+    copy_in<C::kThreads>(q_tile, rows_of(a.q, a.d), query, sequence.seq_q());
+    copy_in<C::kThreads>(grad_o_tile, rows_of(a.grad_o, a.d_v), query, sequence.seq_q());
     // A query past the end has zeros for Q, dO, base and D, and so adds nothing to anything; with
     // what options add to its score its weight might be infinite, so there its base is.
     for (int n = static_cast<int>(threadIdx.x); n < 2 * C::kColumns; n += C::kThreads) {
       const KernelRows& rows = n < C::kColumns ? a.base : a.delta;
       const int i = query + n % C::kColumns;
-      if (C::kGeneral && n < C::kColumns && i >= seq_q)
+      if (C::kGeneral && n < C::kColumns && i >= sequence.seq_q())
         statistics[n] = backward_base(shared::cf_neg_inf());
       else
         copy_value(
             statistics + n,
             head_values(rows, sequence.batch_q(batch), head, sequence.first_q()) + i * rows.seq,
-            i < seq_q);
+            i < sequence.seq_q());
     }
     copy_commit();
   }
@@ -166,6 +165,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   };
   const float unit = score_unit<C::kGeneral>(a.score);
   const float last = gradient_unit<C::kGeneral>(a.score);
+  const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
 
   QuerySteps<C> at(a, sequence, item);
   const int steps = at.in_round() * a.group;
@@ -207,8 +207,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     };
     if constexpr (C::kStages > 1) copy_next();
 
-    const bool full =
-        shared::cf_tile_full(sequence.visibility(), i0, i0 + C::kColumns, j0, j0 + C::kRows);
+    const bool full = shared::cf_tile_full(visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows);
 #pragma unroll 1
     for (int part = 0; part < C::kOwnColumns; part += C::kPart) {
       const int column = side * C::kOwnColumns + part;

@@ -56,11 +56,10 @@ struct QueryWalk {
   CF_DEVICE QueryWalk(const KernelArguments& arguments, const Sequence<C::kGeneral>& of,
                       const KeyItem& key_item)
       : a(arguments), sequence(of), item(key_item) {
-    const shared::cf_visibility& seen = sequence.visibility();
-    const int seq_q = sequence.seq_q();
+    const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
     const int j0 = item.first;
-    const int end = shared::cf_queries_end(seen, j0 + C::kRows, seq_q);
-    begin = shared::cf_queries_begin(seen, j0, seq_q) / C::kColumns * C::kColumns;
+    const int end = shared::cf_queries_end(visibility, j0 + C::kRows, sequence.seq_q());
+    begin = shared::cf_queries_begin(visibility, j0, sequence.seq_q()) / C::kColumns * C::kColumns;
     tiles = end > begin ? (end - begin + C::kColumns - 1) / C::kColumns : 0;
     if (C::kGeneral && j0 >= sequence.seq_k()) tiles = 0;  // padding
   }
@@ -160,6 +159,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int seq_k = sequence.seq_k();
   const WavePlace<C> own(static_cast<int>(threadIdx.x));
   const float unit = score_unit<C::kGeneral>(a.score);
+  const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
 
   const QueryWalk<C> walk(a, sequence, item);
   const int steps = walk.steps();
@@ -202,8 +202,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const int i0 = walk.first(step);
     const int head = walk.head(step);
     const Place<Mma, false> place{i0 + at.column, j0 + at.row, lane};
-    const bool full =
-        shared::cf_tile_full(sequence.visibility(), i0, i0 + C::kColumns, j0, j0 + C::kRows);
+    const bool full = shared::cf_tile_full(visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows);
     hide_scores<C>(s, place, full, a, sequence, item.batch, head);
     with_terms<C>(a, sequence, item.batch, head, [&](auto term) {
       const auto differentiate = [&](int r, int c, int v, float& x, float z) {

@@ -50,9 +50,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const Sequence<C::kGeneral> sequence(a, item.batch);
   const int i0 = item.first;
   if (C::kGeneral && i0 >= sequence.written_q()) return;
-  const int seq_q = sequence.seq_q();
   const int seq_k = sequence.seq_k();
-  const int i1 = i0 + C::kRows < seq_q ? i0 + C::kRows : seq_q;
+  const int i1 = i0 + C::kRows < sequence.seq_q() ? i0 + C::kRows : sequence.seq_q();
   const auto queries_of = [&](const KernelTensor& t, int width) {
     return head_rows<T>(t, sequence.batch_q(item.batch), item.head, width, sequence.first_q());
   };
@@ -68,21 +67,21 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int own_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
   const float unit = score_unit<C::kGeneral>(a.score);
 
-  const shared::cf_visibility& visibility = sequence.visibility();
-  const int key_end = i0 < seq_q || !C::kGeneral ? shared::cf_keys_end(visibility, i1) : 0;
+  const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
+  int key_begin = shared::cf_keys_begin(visibility, i0) / C::kColumns * C::kColumns;
+  const int key_end =
+      i0 < sequence.seq_q() || !C::kGeneral ? shared::cf_keys_end(visibility, i1) : 0;
   // The first tile of keys from this one on that the mask leaves anything of.
   const auto next_from = [&](int j) {
-    if constexpr (C::kGeneral)
-      while (j < key_end &&
-             !tile_seen<C, C::kRows, C::kColumns>(a, sequence, item.batch, item.head, i0, j))
-        j += C::kColumns;
+    while (j < key_end &&
+           !tile_seen<C, C::kRows, C::kColumns>(a, sequence, item.batch, item.head, i0, j))
+      j += C::kColumns;
     return j;
   };
-  const int key_begin =
-      next_from(shared::cf_keys_begin(visibility, i0) / C::kColumns * C::kColumns);
+  key_begin = next_from(key_begin);
   if (!C::kGeneral || key_begin < key_end) {
-    copy_in<C::kThreads>(q_tile, queries_of(a.q, a.d), i0, seq_q);
-    copy_in<C::kThreads>(grad_o_tile, queries_of(a.grad_o, a.d_v), i0, seq_q);
+    copy_in<C::kThreads>(q_tile, queries_of(a.q, a.d), i0, sequence.seq_q());
+    copy_in<C::kThreads>(grad_o_tile, queries_of(a.grad_o, a.d_v), i0, sequence.seq_q());
     copy_in<C::kThreads>(k_ring.at(0), k, key_begin, seq_k);
     copy_in<C::kThreads>(v_ring.at(0), v, key_begin, seq_k);
     copy_commit();
@@ -93,8 +92,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   RowValues<Mma, C::kRowBlocks> base, D, sum;  // sum: this lane's share of the row sums of P
   base.for_each([&](int r, int slot, float& x) {
     const int i = i0 + own_row + slot_row<Mma>(r, slot, own_lane);
-    x = backward_base(i < seq_q ? lse[i * a.lse.seq] : shared::cf_neg_inf());
-    D.x[r][slot] = i < seq_q ? delta[i * a.delta.seq] : 0.0f;
+    x = backward_base(i < sequence.seq_q() ? lse[i * a.lse.seq] : shared::cf_neg_inf());
+    D.x[r][slot] = i < sequence.seq_q() ? delta[i * a.delta.seq] : 0.0f;
   });
   sum.fill(0.0f);
   Fragment<Mma, C::kRowBlocks, C::kHead / 16> dq;
@@ -167,12 +166,12 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const float last = gradient_unit<C::kGeneral>(a.score);
   sum.for_each([&](int r, int slot, float& x) {
     const int i = i0 + own_row + slot_row<Mma>(r, slot, own_lane);
-    const float row_lse = i < seq_q ? lse[i * a.lse.seq] : shared::cf_neg_inf();
+    const float row_lse = i < sequence.seq_q() ? lse[i * a.lse.seq] : shared::cf_neg_inf();
     x = Mma::row_sum(x);
     if constexpr (C::kGeneral)
-      if (i < seq_q) x += sink_weight(a, item.head, row_lse);
+      if (i < sequence.seq_q()) x += sink_weight(a, item.head, row_lse);
     x = shared::cf_mend_row(x, row_lse);
-    if (i < seq_q && Mma::column(own_lane, 0) == 0) mend[i * a.mend.seq] = x;
+    if (i < sequence.seq_q() && Mma::column(own_lane, 0) == 0) mend[i * a.mend.seq] = x;
   });
   dq.for_each([&](int r, int, int v_, float& x) { x *= sum.x[r][Mma::slot(v_)] * last; });
   store_sum(dq, q_tile, own_row, 0, own_lane);

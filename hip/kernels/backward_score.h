@@ -29,11 +29,13 @@ CF_DEVICE void with_terms(const KernelArguments& a, const Sequence<C::kGeneral>&
 
 // Whether the mask leaves anything of kRows queries from i0 and kColumns keys from j0.
 template <class C, int kRows, int kColumns>
-CF_DEVICE bool tile_seen(const KernelArguments& a, const Sequence<true>& sequence, int batch,
+CF_DEVICE bool tile_seen(const KernelArguments& a, const Sequence<C::kGeneral>& sequence, int batch,
                          int head, int i0, int j0) {
-  return ScoreOptions<typename C::T>(a, batch, head, sequence)
-      .template sees<C::Mma::kWave, kRows, kColumns>(
-          j0, [=](int row) { return i0 + row; }, [=](int) { return head; });
+  if constexpr (C::kGeneral)
+    return ScoreOptions<typename C::T>(a, batch, head, sequence)
+        .template sees<C::Mma::kWave, kRows, kColumns>(
+            j0, [=](int row) { return i0 + row; }, [=](int) { return head; });
+  return true;
 }
 
 // The sink's part of a row's sum of P.
