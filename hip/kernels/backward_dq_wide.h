@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     product.add(s, q(), k(j0));  // S = Q K^T
     product.start(grad_o(), v(j0));
     product.add(ds, grad_o(), v(j0));  // dP = dO V^T
-    copy_in<C::kThreads>(k_tile, from_column(k(j0).rows, x0), j0, seq_k);
+    copy_in<C::kThreads>(k_tile, from_column(k(j0).rows, x0), j0, sequence.seq_k());
     copy_commit();
     next = next_from(j0 + C::kColumns);
 
