@@ -12,10 +12,17 @@
 
 namespace crossflash::vulkan {
 
-enum class KernelId { forward, backward_dot, backward_dkv, backward_dq };
-constexpr std::size_t kKernelCount = 4;
+enum class KernelId {
+  forward,
+  backward_dot,
+  backward_dkv,
+  backward_dq,
+  backward_bias,
+  backward_sink
+};
+constexpr std::size_t kKernelCount = 6;
 constexpr std::array<const char*, kKernelCount> kKernelNames = {"forward", "row dot", "dK/dV",
-                                                                "dQ"};
+                                                                "dQ",      "dBias",   "dSink"};
 
 // Moves a window of a tensor to the arena, or back. It spans no more than a binding can.
 struct CopyStep {

@@ -385,6 +385,7 @@ Status plan_staged(VulkanPlan* plan) {
   if (plan->caps.range < 16384)
     return unsupported("a storage binding covers {} bytes; at least 16384 are needed",
                        plan->caps.range);
+  if (plan->options) CROSSFLASH_TRY(refuse_options(p, "staged"));
   if (p.forward) CROSSFLASH_TRY(plan_kernel(KernelId::forward, plan, &plan->forward_workspace));
   if (p.backward) {
     CROSSFLASH_TRY(choose_kernel_tile(KernelId::backward_dot, plan));
