@@ -81,6 +81,7 @@ class Recorder : public Sink {
         make_window(CF_BIND_WORK, workspace, saved_, workspace_bytes - saved_, alignment());
     work_ = window.binding;
     work_skipped_ = static_cast<shared::uint>(window.skipped / 4);
+    option_slice_.arena = work_skipped_;
   }
 
   const Status& status() const { return status_; }
@@ -90,9 +91,9 @@ class Recorder : public Sink {
     bound_.reset();
     const Tensor& tensor = step.tensor;
     const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    const Window window = make_window(CF_BIND_TENSOR, step.id ? args_.buffer(*step.id) : workspace_,
-                                      static_cast<std::uint64_t>(step.first * size),
-                                      static_cast<std::uint64_t>(step.span * size), alignment());
+    const Window window =
+        make_window(CF_BIND_TENSOR, buffer_of(step), static_cast<std::uint64_t>(step.first * size),
+                    static_cast<std::uint64_t>(step.span * size), alignment());
     // Only the piece that is copied, so that copies which need no barrier do not overlap.
     const Window piece = make_window(CF_BIND_WORK, workspace_,
                                      saved_ + 4 * static_cast<std::uint64_t>(step.arena_first),
@@ -146,6 +147,11 @@ class Recorder : public Sink {
 
  private:
   std::uint64_t alignment() const { return plan_.caps.alignment; }
+
+  crossflash_buffer buffer_of(const CopyStep& step) const {
+    if (step.id) return args_.buffer(*step.id);
+    return step.option ? args_.option(*step.option) : workspace_;
+  }
 
   void bind(const ComputeStep& step) {
     bound_ = step.kernel;

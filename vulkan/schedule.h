@@ -27,8 +27,9 @@ constexpr std::array<const char*, kKernelCount> kKernelNames = {"forward", "row 
 // Moves a window of a tensor to the arena, or back. It spans no more than a binding can.
 struct CopyStep {
   Tensor tensor;
-  std::optional<TensorId> id;  // whose buffer; none: the rows saved in the workspace
-  bool scatter;                // arena to tensor
+  std::optional<TensorId> id;  // whose buffer; neither: the rows saved in the workspace
+  std::optional<OptionId> option;
+  bool scatter;  // arena to tensor
   // Elements of the tensor, and words of the arena: the window's corner, and from there to one past
   // its last.
   std::int64_t first, span;

@@ -148,6 +148,8 @@ struct cf_options {
   uint arena_alibi;
   uint arena_sink;
   uint arena_mask;
+  uint arena_random;
+  uint reserved0, reserved1, reserved2;
 };
 
 // Push constants that follow cf_slice in those kernels. A binding starts at an aligned offset at or
@@ -202,7 +204,7 @@ struct cf_option_slice {
 #ifndef CF_GLSL
 static_assert(sizeof(cf_problem) == 3 * 16 + 9 * 16, "std140: a multiple of 16 without holes");
 static_assert(sizeof(cf_slice) == 112, "push constants: 128 bytes at most");
-static_assert(sizeof(cf_options) == 7 * 16, "std140: a multiple of 16 without holes");
+static_assert(sizeof(cf_options) == 8 * 16, "std140: a multiple of 16 without holes");
 static_assert(sizeof(cf_slice) + sizeof(cf_option_slice) == 128, "push constants: at most that");
 static_assert(sizeof(cf_copy) == 64, "push constants: 128 bytes at most");
 #endif

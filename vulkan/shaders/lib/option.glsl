@@ -11,8 +11,7 @@ uint mask_origin;  // word of query 0 and keys 0 to 31; likewise
 
 #ifdef CF_ARENA
 
-#define RANDOM slice.dropout
-void open_random() {}
+uint random_word(uint n) { return one_arena[option_slice.arena + options.arena_random + n]; }
 float load_bias(uint i) { return work[i]; }
 uint load_mask(uint i) { return one_arena[i]; }
 
@@ -36,19 +35,7 @@ layout(std430, set = 0, binding = CF_BIND_SINK) readonly buffer Sink { float sin
 layout(std430, set = 0, binding = CF_BIND_MASK) readonly buffer Mask { uint mask_words[]; };
 layout(std430, set = 0, binding = CF_BIND_RANDOM) readonly buffer Random { uint random_words[]; };
 
-cf_dropout random_state;
-#define RANDOM random_state
-
-void open_random() {
-  if ((FEATURES & CF_DROPOUT) == 0) return;
-  random_state = slice.dropout;
-  if (options.random_on_device == 0) return;
-  const uint at = option_skip(7);
-  random_state.seed_lo = random_words[at];
-  random_state.seed_hi = random_words[at + 1];
-  random_state.offset = random_words[at + 2];
-}
-
+uint random_word(uint n) { return random_words[option_skip(7) + n]; }
 float load_bias(uint i) {
   if (options.bias_dtype == CF_F32) return uintBitsToFloat(bias_words[i]);
   return cf_decode16(options.bias_dtype, (bias_words[i >> 1] >> ((i & 1u) * 16u)) & 0xffffu);
@@ -65,6 +52,18 @@ void open_head(Item w, uint member) {
 }
 
 #endif
+
+cf_dropout random_state;
+#define RANDOM random_state
+
+void open_random() {
+  if ((FEATURES & CF_DROPOUT) == 0) return;
+  random_state = slice.dropout;
+  if (options.random_on_device == 0) return;
+  random_state.seed_lo = random_word(0);
+  random_state.seed_hi = random_word(1);
+  random_state.offset = random_word(2);
+}
 
 bool has_sink() { return (FEATURES & CF_SINK) != 0; }
 float head_sink() { return sink_logit; }
