@@ -54,7 +54,7 @@ std::string describe(const VulkanPlan& plan, const std::string& why) {
   if (p.backward) {
     add(KernelId::backward_dkv);
     add(KernelId::backward_dq);
-    if (p.bias.gradient) add(KernelId::backward_bias);
+    if (p.option_extent(OptionId::grad_bias) > 0) add(KernelId::backward_bias);
   }
   return text + " f32 sums; " + why;
 }
