@@ -91,18 +91,24 @@ std::string read_header(InputFile& file, const std::string& path) {
   return header;
 }
 
-NpyType element_type(const std::string& descr, const std::string& path) {
-  if (descr == "<f4") return NpyType::f32;
-  if (descr == "<f2") return NpyType::f16;
+struct Element {
+  const char* descr;
+  NpyType type;
+};
+
+NpyType element_type(const std::string& descr, NpyKind kind, const std::string& path) {
+  constexpr Element kKinds[][2] = {{{"<f4", NpyType::f32}, {"<f2", NpyType::f16}},
+                                   {{"<i4", NpyType::i32}, {"<i8", NpyType::i64}},
+                                   {{"|b1", NpyType::u8}, {"|u1", NpyType::u8}}};
+  constexpr const char* kRead[] = {"little-endian float32 ('<f4') and float16 ('<f2') are read",
+                                   "little-endian int32 ('<i4') and int64 ('<i8') are read",
+                                   "bool ('|b1') and uint8 ('|u1') are read"};
+  const auto n = static_cast<std::size_t>(kind);
+  for (const Element& element : kKinds[n])
+    if (descr == element.descr) return element.type;
   if (descr.starts_with('>'))
-    throw bad_input(
-        "{}: is big-endian ('{}'); little-endian float32 ('<f4') and float16 ('<f2') "
-        "are read",
-        path, descr);
-  throw bad_input(
-      "{}: has elements of type '{}'; little-endian float32 ('<f4') and float16 "
-      "('<f2') are read",
-      path, descr);
+    throw bad_input("{}: is big-endian ('{}'); {}", path, descr, kRead[n]);
+  throw bad_input("{}: has elements of type '{}'; {}", path, descr, kRead[n]);
 }
 
 std::uint64_t data_bytes(const NpyArray& array, const std::string& path) {
@@ -116,22 +122,24 @@ std::uint64_t data_bytes(const NpyArray& array, const std::string& path) {
 }  // namespace
 
 const char* npy_type_name(NpyType type) {
-  return type == NpyType::f32 ? "float32" : type == NpyType::f16 ? "float16" : "uint8";
+  constexpr const char* kNames[] = {"float32", "float16", "uint8", "int32", "int64"};
+  return kNames[static_cast<std::size_t>(type)];
 }
 
 std::size_t npy_type_size(NpyType type) {
-  return type == NpyType::f32 ? 4 : type == NpyType::f16 ? 2 : 1;
+  constexpr std::size_t kSizes[] = {4, 2, 1, 4, 8};
+  return kSizes[static_cast<std::size_t>(type)];
 }
 
 std::string format_shape(std::span<const std::int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-NpyArray read_npy(const std::string& path) {
+NpyArray read_npy(const std::string& path, NpyKind kind) {
   InputFile file(path);
   const NpyHeader header = parse_npy_header(read_header(file, path), path);
   if (header.fortran_order) throw bad_input("{}: is in Fortran order; C order is read", path);
-  NpyArray array{element_type(header.descr, path), header.shape, {}};
+  NpyArray array{element_type(header.descr, kind, path), header.shape, {}};
   const std::uint64_t bytes = data_bytes(array, path);
   if (bytes > file.left())
     throw bad_input("{}: is truncated: shape {} of {} needs {} bytes of data, {} are there", path,
@@ -145,7 +153,8 @@ NpyArray read_npy(const std::string& path) {
 }
 
 std::string npy_prefix(NpyType type, std::span<const std::int64_t> shape) {
-  const char* descr = type == NpyType::f32 ? "<f4" : type == NpyType::f16 ? "<f2" : "|u1";
+  constexpr const char* kDescr[] = {"<f4", "<f2", "|u1", "<i4", "<i8"};
+  const char* descr = kDescr[static_cast<std::size_t>(type)];
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
                                    descr, fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   constexpr std::size_t kAlignment = 64;  // of the data in the file, so that it can be mapped

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// npy.h: arrays in NumPy's .npy format (versions 1, 2 and 3): little-endian float32 or float16 in C
-// order are read, and what the program writes besides them is uint8. A file is read only if every
-// byte of it is accounted for; anything else is a Failure that names the file and the fault.
+// npy.h: arrays in NumPy's .npy format (versions 1, 2 and 3), little-endian and in C order: float32
+// or float16, where indices are expected int32 or int64, where truth values are bool or uint8. A
+// file is read only if every byte of it is accounted for; anything else is a Failure that names the
+// file and the fault.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +14,9 @@
 
 namespace crossflash::tool {
 
-enum class NpyType { f32, f16, u8 };
+enum class NpyType { f32, f16, u8, i32, i64 };
 
-const char* npy_type_name(NpyType type);  // "float32", "float16", "uint8"
+const char* npy_type_name(NpyType type);  // "float32", "float16", "uint8", "int32", "int64"
 std::size_t npy_type_size(NpyType type);
 
 struct NpyArray {
@@ -27,7 +28,9 @@ struct NpyArray {
 // "[1, 512, 12, 32]".
 std::string format_shape(std::span<const std::int64_t> shape);
 
-NpyArray read_npy(const std::string& path);
+// What a file is expected to hold.
+enum class NpyKind { floats, indices, bits };
+NpyArray read_npy(const std::string& path, NpyKind kind = NpyKind::floats);
 // The bytes before the data: magic, version 1.0 and the padded header.
 std::string npy_prefix(NpyType type, std::span<const std::int64_t> shape);
 

@@ -9,6 +9,7 @@
 #include "crossflash/crossflash.hpp"
 #include "tools/commands.h"
 #include "tools/device_choice.h"
+#include "tools/option_files.h"
 #include "tools/output_set.h"
 #include "tools/table.h"
 #include "tools/tensor_file.h"
@@ -48,7 +49,8 @@ struct Options {
   DeviceChoice device;
   std::optional<float> scale;
   std::string causal, window, type, layout_name = "bshd";
-  float dropout = 0;
+  float dropout = 0, softcap = 0;
+  OptionFiles files;
   std::uint64_t seed = 0, offset = 0;
   bool deterministic = false, save_mask = false, json = false;
 
@@ -65,7 +67,8 @@ Inputs read_inputs(const Options& o) {
             read_tensor("k", o.k, o.layout()),
             read_tensor("v", o.v, o.layout()),
             {}};
-  check_same(in.k, in.q, {.batch = true, .seq = false, .heads = false, .width = true});
+  const bool one_batch = o.files.packed_q() || o.files.packed_k() || o.files.paged();
+  check_same(in.k, in.q, {.batch = !one_batch, .seq = false, .heads = false, .width = true});
   check_same(in.v, in.k, {.batch = true, .seq = true, .heads = true, .width = false});
   if (!o.grad_o.empty()) {
     in.grad_o = read_tensor("do", o.grad_o, o.layout());
@@ -96,22 +99,33 @@ void parse_window(const std::string& text, crossflash_problem* p) {
   p->window_right = sides[1];
 }
 
+// Tensors of packed sequences have one batch, of which the offsets make several.
+void check_packed(bool packed, const TensorFile& tensor, const char* option) {
+  if (packed && tensor.batch != 1)
+    throw bad_input("{}: {} has batch {}; with --{} it must be 1", tensor.path, tensor.name,
+                    tensor.batch, option);
+}
+
 crossflash_problem make_problem(const Options& o, const Inputs& in) {
   crossflash_problem p;
   crossflash_problem_init(&p);
   p.passes = CROSSFLASH_FORWARD;
   if (in.grad_o) p.passes |= CROSSFLASH_BACKWARD;
   p.dtype = meaning(kTypes, o.type, to_dtype(in.q.type));
-  p.batch = in.q.batch;
+  check_packed(o.files.packed_q(), in.q, "cu-seqlens-q");
+  check_packed(o.files.packed_k(), in.k, "cu-seqlens-k");
+  p.batch = o.files.packed_q() ? in.k.batch : in.q.batch;  // where neither says, the options do
+  if (o.files.paged()) {
+    p.pages = in.k.batch;
+    p.page_size = in.k.seq;
+  }
   p.seq_q = in.q.seq;
   p.seq_k = in.k.seq;
   p.heads_q = in.q.heads;
   p.heads_kv = in.k.heads;
   p.d = in.q.width;
   p.d_v = in.v.width;
-  TensorFile out = {};
-  out.batch = p.batch;
-  out.seq = p.seq_q;
+  TensorFile out = in.q;
   out.heads = p.heads_q;
   out.width = p.d_v;
   p.q = p.grad_q = strides_of(in.q, o.layout());
@@ -124,12 +138,21 @@ crossflash_problem make_problem(const Options& o, const Inputs& in) {
   p.causal = meaning(kCausal, o.causal, CROSSFLASH_NOT_CAUSAL);
   if (!o.window.empty()) parse_window(o.window, &p);
   p.dropout = o.dropout;
+  p.softcap = o.softcap;
   p.deterministic = o.deterministic ? 1 : 0;
   return p;
 }
 
 Buffer make_buffer(const Device& device, std::size_t bytes) {
   return bytes == 0 ? Buffer() : Buffer(device, bytes);
+}
+
+// Rows of no sequence are not written by anybody: they are 0 in the files.
+Buffer make_output(const Device& device, std::size_t bytes) {
+  Buffer buffer = make_buffer(device, bytes);
+  const std::vector<std::byte> zeros(bytes);
+  if (bytes > 0) buffer.upload(std::span<const std::byte>(zeros));
+  return buffer;
 }
 
 Buffer upload(const Device& device, const TensorFile& tensor, crossflash_dtype dtype) {
@@ -151,18 +174,19 @@ NpyArray download(const Buffer& buffer, std::vector<std::int64_t> shape, crossfl
   return {type, std::move(shape), convert(data, dtype, to_dtype(type))};
 }
 
-Result compute(const Options& o, const crossflash_problem& p, const Inputs& in) {
+Result compute(const Options& o, const crossflash_problem& p, const Inputs& in,
+               OptionInputs& options) {
   const Device device(o.device.backend, o.device.variant, o.device.limits);
   const Plan plan(device, p);
   const std::size_t element = dtype_size(p.dtype);
   const auto like = [&](const TensorFile& t) {
-    return make_buffer(device, t.data.size() / npy_type_size(t.type) * element);
+    return make_output(device, t.data.size() / npy_type_size(t.type) * element);
   };
-  const auto rows = static_cast<std::size_t>(p.batch * p.heads_q * p.seq_q);
+  const auto rows = static_cast<std::size_t>(in.q.batch * p.heads_q * in.q.seq);
   const Buffer q = upload(device, in.q, p.dtype), k = upload(device, in.k, p.dtype),
                v = upload(device, in.v, p.dtype);
-  const Buffer out = make_buffer(device, rows * static_cast<std::size_t>(p.d_v) * element);
-  const Buffer lse = make_buffer(device, rows * sizeof(float));
+  const Buffer out = make_output(device, rows * static_cast<std::size_t>(p.d_v) * element);
+  const Buffer lse = make_output(device, rows * sizeof(float));
 
   crossflash_args args = make_args();
   args.q = q;
@@ -172,6 +196,7 @@ Result compute(const Options& o, const crossflash_problem& p, const Inputs& in) 
   args.lse = lse;
   args.seed = o.seed;
   args.offset = o.offset;
+  options.upload(device, p, &args);
   plan.forward(args);
 
   Result result{plan.describe(), selector(device.info()), {}};
@@ -194,13 +219,14 @@ Result compute(const Options& o, const crossflash_problem& p, const Inputs& in) 
     add("dq.npy", grad_q, shape(in.q), p.dtype);
     add("dk.npy", grad_k, shape(in.k), p.dtype);
     add("dv.npy", grad_v, shape(in.v), p.dtype);
+    for (auto& file : options.gradients()) result.files.push_back(std::move(file));
   }
   device.wait();
-  add("o.npy", out, shape_of(p.batch, p.seq_q, p.heads_q, p.d_v, o.layout()), p.dtype);
-  add("lse.npy", lse, {p.batch, p.heads_q, p.seq_q}, CROSSFLASH_F32);
+  add("o.npy", out, shape_of(in.q.batch, in.q.seq, p.heads_q, p.d_v, o.layout()), p.dtype);
+  add("lse.npy", lse, {in.q.batch, p.heads_q, in.q.seq}, CROSSFLASH_F32);
   if (o.save_mask) {
     NpyArray mask{NpyType::u8, {p.batch, p.heads_q, p.seq_q, p.seq_k}, {}};
-    mask.data.resize(rows * static_cast<std::size_t>(p.seq_k));
+    mask.data.resize(static_cast<std::size_t>(p.batch * p.heads_q * p.seq_q * p.seq_k));
     check(crossflash_dropout_mask(&p, o.seed, o.offset,
                                   reinterpret_cast<std::uint8_t*>(mask.data.data())));
     result.files.emplace_back("mask.npy", std::move(mask));
@@ -225,8 +251,9 @@ void print(const Options& o, const Result& result) {
 
 ExitCode run(const Options& o) {
   const Inputs in = read_inputs(o);
-  const crossflash_problem problem = make_problem(o, in);
-  const Result result = compute(o, problem, in);
+  crossflash_problem problem = make_problem(o, in);
+  OptionInputs options(o.files, &problem);
+  const Result result = compute(o, problem, in, options);
   OutputSet outputs(o.out);
   for (const auto& [name, array] : result.files) outputs.add(name, array);
   outputs.commit();
@@ -243,6 +270,10 @@ void add_problem_options(CLI::App& app, Options& o) {
   CLI::Option* dropout = app.add_option("--dropout", o.dropout, "Probability of dropping");
   app.add_option("--seed", o.seed, "Dropout's seed")->needs(dropout);
   app.add_option("--offset", o.offset, "Dropout's offset")->needs(dropout);
+  app.add_option("--softcap", o.softcap, "Scores become X tanh(score / X)")
+      ->type_name("X")
+      ->check(CLI::PositiveNumber);
+  o.files.add_to(app);
   app.add_flag("--deterministic", o.deterministic, "Equal bits, run after run");
   app.add_option("--type", o.type, "Element type to compute in (default: that of q's file)")
       ->check(CLI::IsMember(names(kTypes)));

@@ -19,7 +19,7 @@ TEST(Usage, WrongIsExitCodeTwoAndOneLine) {
       {"devices", "--bogus"},
       {"run"},
       {"run", "--q", "a", "--k", "b", "--v", "c"},
-      {"run", "--q", "a", "--k", "b", "--v", "c", "--out", "d", "--softcap", "3"},
+      {"run", "--q", "a", "--k", "b", "--v", "c", "--out", "d", "--softcap", "-3"},
       {"run", "--q", "a", "--k", "b", "--v", "c", "--out", "d", "--causal", "middle"},
       {"run", "--q", "a", "--k", "b", "--v", "c", "--out", "d", "--causal", "1"},
       {"run", "--q", "a", "--k", "b", "--v", "c", "--out", "d", "--type", "f64"},
