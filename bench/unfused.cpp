@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
 
 std::unique_ptr<Unfused> make_unfused(const Device& device, const Problem& problem,
                                       const reference::Inputs& inputs) {
+  if (!refuse_options(problem, "the unfused computation").ok()) return nullptr;
   const crossflash_device_info info = device.info();
   for (const Row& row : kRows)
     if (row.backend == info.backend) return row.make(device, problem, inputs);

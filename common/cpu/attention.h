@@ -5,24 +5,23 @@
 // run.
 #pragma once
 
-#include <vector>
-
 #include "common/cpu/pool.h"
 #include "common/cpu/tensor_io.h"
+#include "common/cpu/tiles.h"
 
 namespace crossflash::cpu {
 
-constexpr int kTile = 64;  // queries and keys of a tile; S of a tile is 16 KiB, half of an L1 cache
-
-// What one task works in. "Held" tiles stay during a task, "streamed" ones pass by.
-struct Tiles {
-  explicit Tiles(const Problem& problem);
-
-  // Rows of q or k (width d), of o, v or their gradients (width d_v); _t is transposed, (width,
-  // kTile).
-  std::vector<float> held_d, held_v, streamed_d, streamed_d_t, streamed_v, streamed_v_t;
-  std::vector<float> sum_d, sum_v;     // (kTile, width): O, dQ, dK, dV
-  std::vector<float> s, grad_p, keep;  // (kTile, kTile); keep is dropout's z
+// What the problem's options bring; whoever looks at one has asked the problem whether it is there.
+struct Options {
+  const std::byte* bias = nullptr;
+  const float* alibi = nullptr;
+  const float* sink = nullptr;
+  const shared::uint* mask = nullptr;
+  const std::byte* rows_q = nullptr;
+  const std::byte* rows_k = nullptr;
+  const std::int32_t* page_table = nullptr;
+  std::byte* grad_bias = nullptr;
+  float* grad_sink = nullptr;
 };
 
 // One run: the tensors, their random state, backward's numbers for each row, and where tiles come
@@ -30,7 +29,8 @@ struct Tiles {
 struct Run {
   const Problem& problem;
   HostTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
-  float* lse;    // [batch, heads_q, seq_q]
+  Options options;
+  float* lse;    // [batch, heads_q, seq_q], or [heads_q, total_q]
   float* delta;  // D, like lse
   float* mend;   // cf_mend_row's factors, like lse
   shared::cf_dropout dropout;

@@ -58,6 +58,7 @@ class CpuPlan final : public Plan {
   const std::string& describe() const override { return describe_; }
 
   Status run(Pass pass, const RunArgs& args) override {
+    const auto option = [&](OptionId id) { return address(args.option(id)); };
     const auto tensor = [&](TensorId id) {
       return cpu::HostTensor{&problem_.tensor(id), address(args.buffer(id))};
     };
@@ -70,10 +71,19 @@ class CpuPlan final : public Plan {
                  tensor(TensorId::grad_q),
                  tensor(TensorId::grad_k),
                  tensor(TensorId::grad_v),
+                 {.bias = option(OptionId::bias),
+                  .alibi = reinterpret_cast<const float*>(option(OptionId::alibi)),
+                  .sink = reinterpret_cast<const float*>(option(OptionId::sink)),
+                  .mask = reinterpret_cast<const shared::uint*>(option(OptionId::mask)),
+                  .rows_q = option(OptionId::rows_q),
+                  .rows_k = option(OptionId::rows_k),
+                  .page_table = reinterpret_cast<const std::int32_t*>(option(OptionId::page_table)),
+                  .grad_bias = option(OptionId::grad_bias),
+                  .grad_sink = reinterpret_cast<float*>(option(OptionId::grad_sink))},
                  reinterpret_cast<float*>(address(args.buffer(TensorId::lse))),
                  nullptr,
                  nullptr,
-                 args.dropout,
+                 random_state(args),
                  tiles_};
     if (pass == Pass::forward) {
       cpu::forward(run);
@@ -91,8 +101,17 @@ class CpuPlan final : public Plan {
     run.mend = workspace + rows();
     cpu::backward(run);
   }
+  // Of lse.
   std::size_t rows() const {
-    return static_cast<std::size_t>(problem_.batch * problem_.heads_q * problem_.seq_q);
+    const Tensor& lse = problem_.tensor(TensorId::lse);
+    return static_cast<std::size_t>(lse.batch * lse.heads * lse.seq);
+  }
+  shared::cf_dropout random_state(const RunArgs& args) const {
+    if (!problem_.uses(OptionId::random, false)) return args.dropout;
+    const auto* state =
+        reinterpret_cast<const std::uint64_t*>(address(args.option(OptionId::random)));
+    return {static_cast<shared::uint>(state[0]), static_cast<shared::uint>(state[0] >> 32),
+            static_cast<shared::uint>(state[1]), problem_.drop_threshold};
   }
 
   const Problem problem_;
@@ -105,9 +124,7 @@ class CpuDevice final : public Device {
  public:
   const DeviceInfo& info() const override { return info_; }
   std::span<const char* const> variants() const override { return kVariants; }
-  Status supports(const Problem& problem) const override {
-    return refuse_options(problem, "cpu");
-  }
+  Status supports(const Problem&) const override { return {}; }
   Status plan(const Problem& problem, std::unique_ptr<Plan>* out) override {
     *out = std::make_unique<CpuPlan>(problem);
     return {};

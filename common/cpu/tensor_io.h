@@ -8,15 +8,29 @@
 
 #include "common/half.h"
 #include "common/problem.h"
+#include "common/shared/sequence.h"
 
 namespace crossflash::cpu {
+
+// Where the queries, or keys, of one sequence lie in the tensors of their side.
+struct Rows {
+  std::int64_t batch, first;            // row i is row first + i of this batch
+  int count;                            // how many there are
+  const std::int32_t* pages = nullptr;  // of paged keys: each page is a batch of its own
+};
 
 // A tensor in host memory.
 struct HostTensor {
   const Tensor* tensor;
   std::byte* data;
 
-  std::byte* row(std::int64_t b, std::int64_t h, std::int64_t i) const {
+  std::byte* row(const Rows& rows, std::int64_t h, std::int64_t i) const {
+    std::int64_t b = rows.batch;
+    i += rows.first;
+    if (rows.pages != nullptr) {
+      b = shared::cf_page(rows.pages[i / tensor->seq], static_cast<int>(tensor->batch));
+      i %= tensor->seq;
+    }
     const Strides& s = tensor->strides;
     const std::int64_t element = b * s.batch + h * s.head + i * s.seq;
     return data + element * static_cast<std::int64_t>(dtype_size(tensor->dtype));
@@ -24,11 +38,11 @@ struct HostTensor {
 };
 
 // Rows [begin, end) of a head; `tile` is (end - begin, width).
-inline void load_rows(const HostTensor& from, std::int64_t b, std::int64_t h, int begin, int end,
+inline void load_rows(const HostTensor& from, const Rows& rows, std::int64_t h, int begin, int end,
                       float* tile) {
   const auto width = static_cast<std::size_t>(from.tensor->width);
   for (int i = begin; i < end; ++i, tile += width) {
-    const std::byte* row = from.row(b, h, i);
+    const std::byte* row = from.row(rows, h, i);
     switch (from.tensor->dtype) {  // once for a row, so that the loops inside stay free of it
       case CROSSFLASH_F32:
         std::memcpy(tile, row, width * sizeof(float));
@@ -43,13 +57,20 @@ inline void load_rows(const HostTensor& from, std::int64_t b, std::int64_t h, in
   }
 }
 
-inline void store_rows(const float* tile, const HostTensor& to, std::int64_t b, std::int64_t h,
+inline void store_rows(const float* tile, const HostTensor& to, const Rows& rows, std::int64_t h,
                        int begin, int end) {
   const auto width = static_cast<std::size_t>(to.tensor->width);
   for (int i = begin; i < end; ++i, tile += width) {
-    std::byte* row = to.row(b, h, i);
+    std::byte* row = to.row(rows, h, i);
     for (std::size_t c = 0; c < width; ++c) store_element(to.tensor->dtype, row, c, tile[c]);
   }
+}
+
+// 0 is the same bits in every type.
+inline void clear_rows(const HostTensor& to, const Rows& rows, std::int64_t h, int begin, int end) {
+  const std::size_t bytes =
+      static_cast<std::size_t>(to.tensor->width) * dtype_size(to.tensor->dtype);
+  for (int i = begin; i < end; ++i) std::memset(to.row(rows, h, i), 0, bytes);
 }
 
 // `columns` is (width, stride): row r of the tile becomes column r.

@@ -1,81 +1,18 @@
 // SPDX-License-Identifier: MIT
 // The backend "cpu" where its tiles end: shapes around the tile size, on every type, against the
 // double reference; and memory that no visible element lies in, which may hold anything.
-#include "common/cpu/attention.h"
-
-#include "common/backend.h"
+#include "tests/unit/host_run.h"
 #include "tests/unit/support.h"
 
 namespace crossflash {
 namespace {
 
 using testing::checked;
-using testing::elements;
+using testing::HostRun;
 using testing::max_error;
 using testing::problem_of;
 using testing::random_inputs;
-
-class HostRun {
- public:
-  HostRun(const Problem& problem, const reference::Inputs& in) : p_(problem) {
-    for (TensorId id : {TensorId::o, TensorId::grad_q, TensorId::grad_k, TensorId::grad_v})
-      fill(id, std::vector<float>(elements(p_, id), NAN));
-    fill(TensorId::lse, std::vector<float>(elements(p_, TensorId::lse), NAN));
-    fill(TensorId::q, in.q);
-    fill(TensorId::k, in.k);
-    fill(TensorId::v, in.v);
-    fill(TensorId::grad_o, in.grad_o);
-
-    cpu::Pool<cpu::Tiles> tiles([this] { return std::make_unique<cpu::Tiles>(p_); });
-    std::vector<float> delta(elements(p_, TensorId::lse), NAN);
-    std::vector<float> mend = delta;
-    const cpu::Run run{p_,
-                       host(TensorId::q),
-                       host(TensorId::k),
-                       host(TensorId::v),
-                       host(TensorId::o),
-                       host(TensorId::grad_o),
-                       host(TensorId::grad_q),
-                       host(TensorId::grad_k),
-                       host(TensorId::grad_v),
-                       reinterpret_cast<float*>(memory(TensorId::lse).data()),
-                       delta.data(),
-                       mend.data(),
-                       in.dropout,
-                       tiles};
-    cpu::forward(run);
-    cpu::backward(run);
-  }
-
-  std::vector<double> values(TensorId id) {
-    std::vector<double> all;
-    for (std::size_t n = 0; n < elements(p_, id); ++n)
-      all.push_back(double{load_element(p_.tensor(id).dtype, memory(id).data(), n)});
-    return all;
-  }
-  reference::Outputs outputs() {
-    return {values(TensorId::o), values(TensorId::lse), values(TensorId::grad_q),
-            values(TensorId::grad_k), values(TensorId::grad_v)};
-  }
-
- private:
-  std::vector<std::byte>& memory(TensorId id) { return memory_[static_cast<std::size_t>(id)]; }
-  cpu::HostTensor host(TensorId id) { return {&p_.tensor(id), memory(id).data()}; }
-  void fill(TensorId id, const std::vector<float>& values) {
-    const crossflash_dtype dtype = p_.tensor(id).dtype;
-    memory(id).resize(values.size() * dtype_size(dtype));
-    for (std::size_t n = 0; n < values.size(); ++n)
-      store_element(dtype, memory(id).data(), n, values[n]);
-  }
-
-  const Problem& p_;
-  std::array<std::vector<std::byte>, kTensorCount> memory_;
-};
-
-double worst(const reference::Outputs& a, const reference::Outputs& b) {
-  return std::max({max_error(a.o, b.o), max_error(a.lse, b.lse), max_error(a.grad_q, b.grad_q),
-                   max_error(a.grad_k, b.grad_k), max_error(a.grad_v, b.grad_v)});
-}
+using testing::worst;
 
 TEST(Cpu, AgreesWithTheReferenceAroundTheTileSize) {
   for (std::int64_t seq_q : {1, 63, 64, 65, 130})

@@ -78,4 +78,11 @@ inline double max_error(const std::vector<double>& a, const std::vector<double>&
   return worst;
 }
 
+// Over every output.
+inline double worst(const reference::Outputs& a, const reference::Outputs& b) {
+  return std::max({max_error(a.o, b.o), max_error(a.lse, b.lse), max_error(a.grad_q, b.grad_q),
+                   max_error(a.grad_k, b.grad_k), max_error(a.grad_v, b.grad_v),
+                   max_error(a.grad_bias, b.grad_bias), max_error(a.grad_sink, b.grad_sink)});
+}
+
 }  // namespace crossflash::testing
