@@ -30,7 +30,8 @@ using P = crossflash_problem;
 const Refusal kRefusals[] = {
     {"struct_size", "8", kInvalid, [](P& p) { p.struct_size = 8; }},
     {"passes", "0", kInvalid, [](P& p) { p.passes = 0; }},
-    {"passes", "4", kInvalid, [](P& p) { p.passes = 4; }},
+    {"passes", "8", kInvalid, [](P& p) { p.passes = 8; }},
+    {"passes", "6", kUnsupported, [](P& p) { p.passes = CROSSFLASH_APPEND | CROSSFLASH_BACKWARD; }},
     {"dtype", "3", kInvalid, [](P& p) { p.dtype = static_cast<crossflash_dtype>(3); }},
     {"causal", "3", kInvalid, [](P& p) { p.causal = static_cast<crossflash_causal>(3); }},
     {"batch", "-1", kInvalid, [](P& p) { p.batch = -1; }},
@@ -102,13 +103,68 @@ const Refusal kRefusals[] = {
     {"dropout", "1", kInvalid, [](P& p) { p.dropout = 1; }},
     {"dropout", "-0.5", kInvalid, [](P& p) { p.dropout = -0.5f; }},
     {"dropout", "nan", kInvalid, [](P& p) { p.dropout = NAN; }},
-    {"softcap", "30", kUnsupported, [](P& p) { p.softcap = 30; }},
-    {"softcap", "nan", kUnsupported, [](P& p) { p.softcap = NAN; }},
-    {"alibi", "1", kUnsupported, [](P& p) { p.alibi = 1; }},
-    {"sink", "1", kUnsupported, [](P& p) { p.sink = 1; }},
-    {"bias", "1", kUnsupported, [](P& p) { p.bias = 1; }},
-    {"packed", "1", kUnsupported, [](P& p) { p.packed = 1; }},
+    {"softcap", "-1", kInvalid, [](P& p) { p.softcap = -1; }},
+    {"softcap", "nan", kInvalid, [](P& p) { p.softcap = NAN; }},
+    {"softcap", "inf", kInvalid, [](P& p) { p.softcap = INFINITY; }},
+    {"alibi", "2", kInvalid, [](P& p) { p.alibi = 2; }},
+    {"sink", "3", kInvalid, [](P& p) { p.sink = static_cast<crossflash_given>(3); }},
+    {"bias", "3", kInvalid, [](P& p) { p.bias = static_cast<crossflash_given>(3); }},
+    {"bias_dtype", "1", kInvalid,
+     [](P& p) { p.bias = CROSSFLASH_GIVEN, p.bias_dtype = CROSSFLASH_F16; }},
+    {"bias_strides.head", "-8", kInvalid,
+     [](P& p) {
+       p.bias = CROSSFLASH_GIVEN, p.bias_strides = {0, -8, 7, 1};
+     }},
+    {"bias_strides.seq_k", "2", kInvalid,
+     [](P& p) {
+       p.bias = CROSSFLASH_GIVEN, p.bias_strides = {0, 0, 14, 2};
+     }},
+    {"mask", "2", kInvalid, [](P& p) { p.mask = 2; }},
+    {"mask_strides.seq_k", "0", kInvalid,
+     [](P& p) {
+       p.mask = 1, p.mask_strides = {0, 0, 1, 0};
+     }},
+    {"rows_q", "3", kInvalid, [](P& p) { p.rows_q = static_cast<crossflash_rows>(3); }},
+    {"rows_k", "-1", kInvalid, [](P& p) { p.rows_k = static_cast<crossflash_rows>(-1); }},
+    {"row_bits", "16", kInvalid, [](P& p) { p.row_bits = 16; }},
+    {"total_q", "-1", kInvalid, [](P& p) { p.rows_q = CROSSFLASH_ROWS_OFFSETS, p.total_q = -1; }},
+    {"total_k", "-1", kInvalid, [](P& p) { p.rows_k = CROSSFLASH_ROWS_OFFSETS, p.total_k = -1; }},
+    {"page_size", "8", kInvalid, [](P& p) { p.page_size = 8; }},
+    {"page_size", "16", kUnsupported, [](P& p) { p.page_size = 16; }},  // there is a backward
+    {"pages", "0", kInvalid, [](P& p) { p.passes = CROSSFLASH_FORWARD, p.page_size = 16; }},
+    {"rows_k", "2", kInvalid,
+     [](P& p) {
+       p.passes = CROSSFLASH_FORWARD;
+       p.page_size = 16;
+       p.pages = 1;
+       p.rows_k = CROSSFLASH_ROWS_OFFSETS;
+     }},
     {"deterministic", "2", kInvalid, [](P& p) { p.deterministic = 2; }},
+    {"random_on_device", "2", kInvalid, [](P& p) { p.random_on_device = 2; }},
+    {"rotary", "4", kInvalid, [](P& p) { p.rotary = 4; }},
+    {"rotary", "3", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 3; }},
+    {"rotary", "-2", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = -2; }},
+    {"rotary", "10", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 10; }},
+    {"rotary_pairs", "2", kInvalid,
+     [](P& p) { p.rotary_pairs = static_cast<crossflash_rotary_pairs>(2); }},
+    {"positions", "0", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 8; }},
+    {"positions", "2147483648", kUnsupported,
+     [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 8, p.positions = 2147483648; }},
+    {"new_k.dim", "2", kInvalid,
+     [](P& p) {
+       p.passes = CROSSFLASH_APPEND, p.new_k = {1000, 100, 10, 2};
+     }},
+    {"new_v.seq", "-1", kInvalid,
+     [](P& p) {
+       p.passes = CROSSFLASH_APPEND, p.new_v = {1000, -1, 10, 1};
+     }},
+    {"rotated_q.head", "0", kInvalid,
+     [](P& p) {
+       p.passes = CROSSFLASH_APPEND;
+       p.rotary = 8;
+       p.positions = 4;
+       p.rotated_q = {1000, 100, 0, 1};
+     }},
 };
 
 TEST(Problem, RefusalsNameTheFieldAndTheValue) {
