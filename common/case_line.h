@@ -7,9 +7,13 @@
 // Words: batch, seq=QxK or seq=N, heads=Q/KV or heads=N, d, dv (default: d), type=f32|f16|bf16,
 // scale, causal=top-left|bottom-right, window=LEFT,RIGHT (-1 open), dropout, seed, offset, data
 // (seed of the tensors), layout=bshd|bhsd|packed|padded, fill=normal|large|ties|tiny,
-// passes=forward|backward|both, without a value deterministic, and for options that the library may
-// refuse: softcap=X, and without a value alibi, sink, bias, packed. A word that is left out has its
-// default; `format_case` writes only those that differ from it.
+// passes=forward|backward|both, and without a value deterministic. The score's options: softcap=X,
+// bias=AXES and mask=AXES (the letters of bhqk along which it varies, as in bias=hqk; a mask has
+// k), bias-type=own|f32 (the tensors' or f32), and without a value alibi, sink, dbias, dsink (bias
+// or sink with gradient). Where keys and queries lie: rows=QUERIES/KEYS or one word for both, of
+// all|lengths|offsets, lens=33x64,0x16 (QUERIESxKEYS of each sequence; left out: drawn from data),
+// row-bits=32|64, page=N (keys of a page). And device-seed: dropout's state is on the device.
+// A word that is left out has its default; `format_case` writes only those that differ from it.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +42,35 @@ enum class Fill {
   tiny,    // denormals of the type
 };
 
+// The axes along which a bias or a mask varies.
+struct Axes {
+  bool batch = true, head = true, seq_q = true, seq_k = true;
+
+  bool all() const { return batch && head && seq_q && seq_k; }
+};
+
+// Rows of one sequence.
+struct Lengths {
+  std::int64_t q, k;
+};
+
 struct Case {
-  crossflash_problem problem;  // strides zero; `layout` decides them
+  // Strides, totals and pages are zero; `layout`, the axes and the lengths decide them.
+  crossflash_problem problem;
   Layout layout = Layout::bshd;
   Fill fill = Fill::normal;
   std::uint64_t seed = 0, offset = 0;  // dropout's
   std::uint64_t data_seed = 1;         // the random tensors'
+  Axes bias_axes, mask_axes;
+  std::vector<Lengths> lengths;  // one for each sequence; empty: drawn from data_seed
 };
 
 // batch=1 seq=64 heads=1 d=64, both passes, everything else off.
 Case default_case();
+// Whether some sequence may be shorter than another.
+inline bool has_lengths(const crossflash_problem& p) {
+  return p.rows_q != CROSSFLASH_ROWS_ALL || p.rows_k != CROSSFLASH_ROWS_ALL;
+}
 // A bad word is CROSSFLASH_INVALID in one sentence that names it. Whether the problem itself makes
 // sense is not judged here, but by the library.
 Status parse_case(std::string_view line, Case* out);

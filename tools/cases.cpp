@@ -24,7 +24,7 @@ std::string read_text(const std::string& path) {
 // A contradiction is the user's, not a device's.
 void check_consistent(const Case& c) {
   crossflash_problem problem = c.problem;
-  conformance::apply_layout(c.layout, &problem);
+  conformance::apply_layout(c, &problem);
   Problem checked;
   const Status status = check_problem(problem, &checked);
   if (status.code() == CROSSFLASH_INVALID)

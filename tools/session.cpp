@@ -16,7 +16,7 @@ using conformance::Role;
 
 crossflash_problem with_strides(const Case& c) {
   crossflash_problem problem = c.problem;
-  conformance::apply_layout(c.layout, &problem);
+  conformance::apply_layout(c, &problem);
   return problem;
 }
 

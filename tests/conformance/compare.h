@@ -28,5 +28,9 @@ struct Judgement {
 Judgement judge_tensor(TensorId id, const Tensor& tensor, std::span<const float> out,
                        std::span<const double> exact, std::span<const double> plain,
                        double gain = 1);
+// Of grad_bias or grad_sink.
+Judgement judge_option(OptionId id, const Problem& problem, std::span<const float> out,
+                       std::span<const double> exact, std::span<const double> plain,
+                       double gain = 1);
 
 }  // namespace crossflash::conformance

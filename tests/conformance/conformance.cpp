@@ -21,6 +21,10 @@ std::string judge(const Execution& execution, const Results& results,
   const auto exact = reference::exact_attention(problem, execution.inputs);
   const auto plain = plain_yardstick(problem, execution.inputs, exact);
   std::string failures;
+  const auto keep = [&](const Judgement& j) {
+    reports->push_back(j.report);
+    if (!j.failure.empty()) failures += (failures.empty() ? "" : "\n") + j.failure;
+  };
   const auto tensor = [&](TensorId id, const std::vector<float>& out, const std::vector<double>& e,
                           const std::vector<double>& p) {
     // A row's p z adds up to 1/(1 - dropout) at most; a column's to that for each query.
@@ -28,8 +32,14 @@ std::string judge(const Execution& execution, const Results& results,
     const double terms = column ? static_cast<double>(problem.seq_q * problem.group()) : 1;
     const Judgement j = judge_tensor(id, execution.arrangement.place(id).view.tensor, out, e, p,
                                      terms / (1 - static_cast<double>(problem.dropout)));
-    reports->push_back(j.report);
-    if (!j.failure.empty()) failures += (failures.empty() ? "" : "\n") + j.failure;
+    keep(j);
+  };
+  const auto option = [&](OptionId id, const std::vector<float>& out, const std::vector<double>& e,
+                          const std::vector<double>& p) {
+    if (!problem.uses(id, true)) return;
+    const auto scores = static_cast<double>(problem.batch * problem.heads_q * problem.seq_q) *
+                        static_cast<double>(problem.seq_k);  // so many are added up at most
+    keep(judge_option(id, problem, out, e, p, scores / (1 - static_cast<double>(problem.dropout))));
   };
   if (problem.forward) {
     tensor(TensorId::o, results.o, exact.o, plain.o);
@@ -39,13 +49,15 @@ std::string judge(const Execution& execution, const Results& results,
     tensor(TensorId::grad_q, results.grad_q, exact.grad_q, plain.grad_q);
     tensor(TensorId::grad_k, results.grad_k, exact.grad_k, plain.grad_k);
     tensor(TensorId::grad_v, results.grad_v, exact.grad_v, plain.grad_v);
+    option(OptionId::grad_bias, results.grad_bias, exact.grad_bias, plain.grad_bias);
+    option(OptionId::grad_sink, results.grad_sink, exact.grad_sink, plain.grad_sink);
   }
   return failures;
 }
 
 void run(const Case& c, const Device& device, Report* report) {
   crossflash_problem problem = c.problem;
-  apply_layout(c.layout, &problem);
+  apply_layout(c, &problem);
   if (const auto refused = refusal(device, problem)) {
     report->reason = refused->text();
     // Only a valid request can be unsupported; anything else is a bad case line.

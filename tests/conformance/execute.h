@@ -25,9 +25,9 @@ class Misbehaviour : public std::runtime_error {
 };
 
 // Contiguous, in the reference's order; gradients are empty without backward, o and lse without
-// forward.
+// forward. As in the reference rows of no sequence hold 0 (lse -inf).
 struct Results {
-  std::vector<float> o, lse, grad_q, grad_k, grad_v;
+  std::vector<float> o, lse, grad_q, grad_k, grad_v, grad_bias, grad_sink;
   std::string describe;
   std::uint64_t workspace = 0;
 };

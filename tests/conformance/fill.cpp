@@ -1,37 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "tests/conformance/fill.h"
 
-#include <cmath>
 #include <functional>
-#include <numbers>
+#include <limits>
 
 #include "common/half.h"
+#include "tests/conformance/sequences.h"
+#include "tests/conformance/splitmix.h"
 
 namespace crossflash::conformance {
 namespace {
-
-// SplitMix64 (Steele, Lea and Flood 2014): the same numbers with every standard library, which
-// std::normal_distribution does not promise.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-
-  std::uint64_t bits() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  std::uint64_t below(std::uint64_t n) { return (bits() >> 32) * n >> 32; }
-  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // [0, 1)
-  double normal() {                                                         // Box and Muller 1958
-    const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
-    return radius * std::cos(2.0 * std::numbers::pi * uniform());
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 // The smallest positive number of the type; its subnormals are the multiples below the smallest
 // normal number: 2^10, 2^23 and 2^7 of them.
@@ -67,6 +45,13 @@ std::vector<float> make_tensor(const Tensor& tensor, std::uint64_t seed,
   return values;
 }
 
+void clear_unused(const Problem& problem, const reference::Inputs& inputs, TensorId id,
+                  std::vector<float>* values) {
+  const std::vector<bool> used = in_sequences(problem, inputs, id);
+  for (std::size_t n = 0; n < used.size(); ++n)
+    if (!used[n]) (*values)[n] = std::numeric_limits<float>::quiet_NaN();
+}
+
 }  // namespace
 
 reference::Inputs make_inputs(const Case& c, const Problem& problem) {
@@ -93,6 +78,11 @@ reference::Inputs make_inputs(const Case& c, const Problem& problem) {
   inputs.v = make_tensor(problem.tensor(TensorId::v), seed + 2, value);
   if (problem.backward)
     inputs.grad_o = make_tensor(problem.tensor(TensorId::grad_o), seed + 3, normal);
+  fill_options(c, problem, &inputs);
+  clear_unused(problem, inputs, TensorId::q, &inputs.q);
+  clear_unused(problem, inputs, TensorId::k, &inputs.k);
+  clear_unused(problem, inputs, TensorId::v, &inputs.v);
+  if (problem.backward) clear_unused(problem, inputs, TensorId::grad_o, &inputs.grad_o);
   return inputs;
 }
 

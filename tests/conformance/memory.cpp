@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "common/half.h"
+#include "tests/conformance/sequences.h"
 
 namespace crossflash::conformance {
 namespace {
 
 constexpr auto kGuardByte = std::byte{0xa5};
+constexpr auto kInputGuardByte = std::byte{0xff};  // NaN in every type
 constexpr std::int64_t kOddGuard = 33;  // half types then start in the middle of a 32-bit word
 
 // Calls f(first element within the block, first index in contiguous order) for each row of `width`.
@@ -42,6 +45,33 @@ crossflash_strides padded(std::int64_t seq, std::int64_t heads, std::int64_t wid
   return strides_of(seq * row + 7, row, head);
 }
 
+// Contiguous along the axes there are, `gap` elements behind every row; zero, the library's own
+// default, for all axes without gaps.
+crossflash_score_strides along(const Axes& axes, const crossflash_problem& p, std::int64_t row,
+                               std::int64_t gap) {
+  if (axes.all() && gap == 0) return {};
+  std::int64_t size = 1;
+  const auto axis = [&size](bool there, std::int64_t extent) -> std::int64_t {
+    if (!there) return 0;
+    return std::exchange(size, size * std::max<std::int64_t>(extent, 1));
+  };
+  crossflash_score_strides s{};
+  s.seq_k = axis(axes.seq_k, row);
+  if (axes.seq_k) size += gap;
+  s.seq_q = axis(axes.seq_q, p.seq_q);
+  s.head = axis(axes.head, p.heads_q);
+  s.batch = axis(axes.batch, p.batch);
+  return s;
+}
+
+void apply_axes(const Case& c, const crossflash_problem& p, crossflash_score_strides* bias,
+                crossflash_score_strides* mask) {
+  const bool gaps = c.layout == Layout::padded;
+  if (p.bias != CROSSFLASH_ABSENT)
+    *bias = along(c.bias_axes, p, p.seq_k, gaps ? 3 - p.seq_k % 2 : 0);  // odd rows
+  if (p.mask != 0) *mask = along(c.mask_axes, p, (p.seq_k + 31) / 32, gaps ? 1 : 0);
+}
+
 std::int64_t packed_width(const crossflash_problem& p) { return std::max(p.d, p.d_v); }
 
 bool shares_block(Layout layout, TensorId id) {
@@ -51,14 +81,22 @@ bool shares_block(Layout layout, TensorId id) {
 
 }  // namespace
 
-void apply_layout(Layout layout, crossflash_problem* p) {
-  const auto each = [p](auto&& strides) {
-    p->q = p->grad_q = strides(p->seq_q, p->heads_q, p->d);
-    p->k = p->grad_k = strides(p->seq_k, p->heads_kv, p->d);
-    p->v = p->grad_v = strides(p->seq_k, p->heads_kv, p->d_v);
-    p->o = p->grad_o = strides(p->seq_q, p->heads_q, p->d_v);
+void apply_layout(const Case& c, crossflash_problem* p) {
+  p->total_q = total_rows(c, p->rows_q, &Lengths::q);
+  p->total_k = total_rows(c, p->rows_k, &Lengths::k);
+  p->pages = p->page_size > 0 ? total_pages(c) : 0;
+  apply_axes(c, *p, &p->bias_strides, &p->mask_strides);
+  const std::int64_t rows_q = p->rows_q == CROSSFLASH_ROWS_OFFSETS ? p->total_q : p->seq_q;
+  const std::int64_t rows_k = p->rows_k == CROSSFLASH_ROWS_OFFSETS ? p->total_k
+                              : p->page_size > 0                   ? p->page_size
+                                                                   : p->seq_k;
+  const auto each = [&](auto&& strides) {
+    p->q = p->grad_q = strides(rows_q, p->heads_q, p->d);
+    p->k = p->grad_k = strides(rows_k, p->heads_kv, p->d);
+    p->v = p->grad_v = strides(rows_k, p->heads_kv, p->d_v);
+    p->o = p->grad_o = strides(rows_q, p->heads_q, p->d_v);
   };
-  switch (layout) {
+  switch (c.layout) {
     case Layout::bshd:
       break;  // zero strides: the library's own default
     case Layout::bhsd:
@@ -69,7 +107,7 @@ void apply_layout(Layout layout, crossflash_problem* p) {
       break;
     case Layout::packed_qkv: {
       const std::int64_t row = (p->heads_q + 2 * p->heads_kv) * packed_width(*p);
-      const auto strides = strides_of(p->seq_q * row, row, packed_width(*p));
+      const auto strides = strides_of(rows_q * row, row, packed_width(*p));
       p->q = p->k = p->v = p->grad_q = p->grad_k = p->grad_v = strides;
       break;
     }
@@ -105,12 +143,20 @@ Arrangement arrange(const Problem& problem, Layout layout) {
 }
 
 Block::Block(crossflash_dtype dtype, std::int64_t extent, std::int64_t guard, Role role, float gap)
-    : dtype_(dtype), guard_(guard), extent_(extent) {
+    : dtype_(dtype), size_(dtype_size(dtype)), guard_(guard), extent_(extent) {
   const auto elements = static_cast<std::size_t>(extent + 2 * guard);
   bytes_.assign(elements * dtype_size(dtype), kGuardByte);
   owned_.assign(elements, false);
   if (role == Role::input)
     for (std::size_t n = 0; n < elements; ++n) store_element(dtype, bytes_.data(), n, gap);
+}
+
+Block::Block(std::size_t size, std::span<const std::byte> contents, std::int64_t guard)
+    : size_(size), guard_(guard), extent_(static_cast<std::int64_t>(contents.size() / size)) {
+  const std::size_t before = static_cast<std::size_t>(guard) * size;
+  bytes_.assign(contents.size() + 2 * before, kInputGuardByte);
+  owned_.assign(bytes_.size() / size, false);
+  std::copy(contents.begin(), contents.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(before));
 }
 
 void Block::write(const View& view, std::span<const float> values) {
@@ -121,9 +167,10 @@ void Block::write(const View& view, std::span<const float> values) {
   });
 }
 
-void Block::poison(const View& view) {
-  for_each_row(view, [&](std::int64_t element, std::size_t) {
+void Block::poison(const View& view, const std::vector<bool>& which) {
+  for_each_row(view, [&](std::int64_t element, std::size_t n) {
     for (std::int64_t x = 0; x < view.tensor.width; ++x) {
+      if (!which.empty() && !which[n + static_cast<std::size_t>(x)]) continue;
       const auto at = static_cast<std::size_t>(guard_ + element + x);
       owned_[at] = true;
       store_element(dtype_, bytes_.data(), at, std::numeric_limits<float>::quiet_NaN());
@@ -142,14 +189,13 @@ std::vector<float> Block::read(const View& view) const {
 }
 
 std::uint64_t Block::offset(const View& view) const {
-  return static_cast<std::uint64_t>(guard_ + view.base) * dtype_size(dtype_);
+  return static_cast<std::uint64_t>(guard_ + view.base) * size_;
 }
 
 std::string Block::damage(const Block& before) const {
-  const std::size_t size = dtype_size(dtype_);
   for (std::size_t n = 0; n < owned_.size(); ++n) {
     if (before.owned_[n] ||
-        std::memcmp(bytes_.data() + n * size, before.bytes_.data() + n * size, size) == 0)
+        std::memcmp(bytes_.data() + n * size_, before.bytes_.data() + n * size_, size_) == 0)
       continue;
     const auto at = static_cast<std::int64_t>(n) - guard_;
     const char* where = at < 0          ? "in the guard before it"

@@ -46,8 +46,8 @@ struct Arrangement {
   Place& place(TensorId id) { return places[static_cast<std::size_t>(id)]; }
 };
 
-// The strides that `layout` gives the problem's tensors.
-void apply_layout(Layout layout, crossflash_problem* problem);
+// The strides, totals and pages that the case's layout, axes and lengths give the problem.
+void apply_layout(const Case& c, crossflash_problem* problem);
 
 // One block for each tensor of the problem, but for packed_qkv, where q, k and v share one, and
 // their gradients another.
@@ -60,21 +60,26 @@ class Block {
  public:
   // `gap` fills what belongs to no tensor of an input.
   Block(crossflash_dtype dtype, std::int64_t extent, std::int64_t guard, Role role, float gap);
+  // Elements of `size` bytes, an input as it is, between guards that are NaN, -1 or all bits.
+  Block(std::size_t size, std::span<const std::byte> contents, std::int64_t guard);
 
   void write(const View& view, std::span<const float> values);
-  // Marks the view's elements as an output's own and poisons them.
-  void poison(const View& view);
+  // Marks the view's elements as an output's own and poisons them; of those in `which`, unless it
+  // is empty, in contiguous order.
+  void poison(const View& view, const std::vector<bool>& which = {});
   std::vector<float> read(const View& view) const;
 
   std::span<const std::byte> bytes() const { return bytes_; }
   std::span<std::byte> bytes() { return bytes_; }
   // The byte where a view starts.
   std::uint64_t offset(const View& view) const;
+  std::uint64_t offset() const { return static_cast<std::uint64_t>(guard_) * size_; }
   // What differs from `before` outside the elements marked by `poison`; empty: nothing.
   std::string damage(const Block& before) const;
 
  private:
-  crossflash_dtype dtype_;
+  crossflash_dtype dtype_ = CROSSFLASH_F32;
+  std::size_t size_;  // of an element, in bytes
   std::int64_t guard_, extent_;
   std::vector<std::byte> bytes_;
   std::vector<bool> owned_;  // by element

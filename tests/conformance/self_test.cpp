@@ -34,15 +34,29 @@ TEST(CaseLine, EveryWordComesBack) {
         "batch=2 seq=33x65 heads=8/2 d=64 dv=32 type=f16 causal=bottom-right window=16,0",
         "scale=0.1 dropout=0.1 seed=18446744073709551615 offset=4294967295 data=7",
         "scale=-1e-30 layout=padded fill=ties passes=forward",
-        "layout=packed fill=tiny passes=backward"}) {
+        "layout=packed fill=tiny passes=backward",
+        "softcap=30 alibi dsink bias=bk mask=hqk dropout=0.5 device-seed",
+        "type=f16 bias=q bias-type=f32", "dbias", "seq=33x65 rows=all/lengths row-bits=64 page=32",
+        "rows=offsets lens=33x64,64x64,0x16,17x0", "rows=lengths lens=64,0x1 seq=64",
+        "seq=70x64 batch=1 rows=offsets/all lens=12x5"}) {
     std::string formatted = format_case(parsed(line));
     EXPECT_EQ(format_case(parsed(formatted)), formatted);
   }
-  EXPECT_EQ(format_case(parsed("softcap=30 alibi sink bias packed heads=8/2")),
-            "heads=8/2 softcap=30 alibi sink bias packed");
+  EXPECT_EQ(format_case(parsed("dbias softcap=30 alibi sink mask=kq heads=8/2 rows=lengths")),
+            "heads=8/2 softcap=30 bias=bhqk mask=qk rows=lengths alibi sink dbias");
   EXPECT_EQ(format_case(parsed("  dv=16\td=32  ")), "d=32 dv=16");
   EXPECT_EQ(parsed("d=40").problem.d_v, 40);
   EXPECT_EQ(parsed("dv=8 d=40").problem.d_v, 8);
+}
+
+TEST(CaseLine, SomeWordsFollowOthers) {
+  const Case c = parsed("lens=33x64,64x70,0x16 rows=offsets heads=2 type=f16 bias=hk");
+  EXPECT_EQ(c.problem.batch, 3);
+  EXPECT_EQ(c.problem.seq_q, 64);
+  EXPECT_EQ(c.problem.seq_k, 70);
+  EXPECT_EQ(c.problem.bias_dtype, CROSSFLASH_F16);
+  EXPECT_EQ(parsed("bias-type=f32 type=f16 dbias").problem.bias_dtype, CROSSFLASH_F32);
+  EXPECT_EQ(parsed("seq=40x80 rows=offsets lens=33x64").problem.seq_k, 80);
 }
 
 TEST(CaseLine, RandomCasesComeBack) {
@@ -54,10 +68,39 @@ TEST(CaseLine, RandomCasesComeBack) {
 }
 
 TEST(CaseLine, BadWordsAreNamed) {
-  for (const char* word :
-       {"sequence=4", "seq", "seq=", "seq=4x", "seq=4y5", "heads=8/", "d=1.5", "type=f64",
-        "causal=yes", "window=3", "dropout=1e", "seed=-1", "layout=bhds", "fill=zero", "passes=3",
-        "alibi=1", "=", "batch=99999999999999999999"}) {
+  for (const char* word : {"sequence=4",
+                           "seq",
+                           "seq=",
+                           "seq=4x",
+                           "seq=4y5",
+                           "heads=8/",
+                           "d=1.5",
+                           "type=f64",
+                           "causal=yes",
+                           "window=3",
+                           "dropout=1e",
+                           "seed=-1",
+                           "layout=bhds",
+                           "fill=zero",
+                           "passes=3",
+                           "alibi=1",
+                           "=",
+                           "batch=99999999999999999999",
+                           "bias",
+                           "bias=",
+                           "bias=kk",
+                           "bias=bx",
+                           "mask=bhq",
+                           "rows=some",
+                           "rows=all/",
+                           "lens=3x",
+                           "lens=",
+                           "lens=-1x4",
+                           "lens=4,,5",
+                           "page=x",
+                           "row-bits=",
+                           "device-seed=3",
+                           "bias-type=f64"}) {
     Case c;
     const Status status = parse_case(fmt::format("batch=2 {} dv=7", word).c_str() + 8, &c);
     EXPECT_EQ(status.code(), CROSSFLASH_INVALID) << word;
@@ -66,7 +109,12 @@ TEST(CaseLine, BadWordsAreNamed) {
   }
   Case c;
   EXPECT_FALSE(parse_case("d=4 d=4", &c).ok());
-  EXPECT_FALSE(parse_case("bias bias", &c).ok());
+  EXPECT_FALSE(parse_case("sink sink", &c).ok());
+  EXPECT_FALSE(parse_case("lens=5x9", &c).ok()) << "of which rows?";
+  EXPECT_FALSE(parse_case("batch=2 rows=lengths lens=5x9", &c).ok());
+  EXPECT_FALSE(parse_case("rows=offsets lens=5x9 seq=9 layout=packed", &c).ok());
+  EXPECT_FALSE(parse_case("rows=offsets/all layout=packed", &c).ok());
+  EXPECT_FALSE(parse_case("page=16 layout=packed", &c).ok());
   EXPECT_FALSE(parse_case("seq=5x9 layout=packed", &c).ok());
 }
 

@@ -54,9 +54,14 @@ class Job {
   void forward(const Outputs& out) const { plan_.forward(args(out)); }
   void backward(const Outputs& out) const { plan_.backward(args(out)); }
   std::string difference(const Outputs& out) const {
-    const Results results{out.o.download<float>(),      out.lse.download<float>(),
-                          out.grad_q.download<float>(), out.grad_k.download<float>(),
-                          out.grad_v.download<float>(), {}};
+    const Results results{out.o.download<float>(),
+                          out.lse.download<float>(),
+                          out.grad_q.download<float>(),
+                          out.grad_k.download<float>(),
+                          out.grad_v.download<float>(),
+                          {},
+                          {},
+                          {}};
     return first_difference(expected_, results);
   }
 

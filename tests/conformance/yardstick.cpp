@@ -44,6 +44,8 @@ reference::Outputs plain_yardstick(const Problem& problem, const reference::Inpu
   keep_further(exact.grad_q, other.grad_q, &plain.grad_q);
   keep_further(exact.grad_k, other.grad_k, &plain.grad_k);
   keep_further(exact.grad_v, other.grad_v, &plain.grad_v);
+  keep_further(exact.grad_bias, other.grad_bias, &plain.grad_bias);
+  keep_further(exact.grad_sink, other.grad_sink, &plain.grad_sink);
   return plain;
 }
 
