@@ -313,7 +313,7 @@ uint64_t crossflash_plan_workspace(const crossflash_plan* plan, uint32_t pass) {
   if (plan == nullptr) return 0;
   std::uint64_t bytes = 0;
   constexpr std::uint32_t kBits[] = {CROSSFLASH_FORWARD, CROSSFLASH_BACKWARD, CROSSFLASH_APPEND};
-  for (const Pass each : crossflash::kPasses)
+  for (const Pass each : crossflash::kAllPasses)
     if ((pass & kBits[static_cast<std::size_t>(each)]) != 0 && plan->problem.runs(each))
       bytes = std::max(bytes, plan->plan->workspace_bytes(each));
   return bytes;

@@ -17,7 +17,7 @@ struct Strides {
 
 // What a plan runs. All of them see the same problem.
 enum class Pass { forward, backward, append };
-constexpr std::array<Pass, 3> kPasses = {Pass::forward, Pass::backward, Pass::append};
+constexpr std::array<Pass, 3> kAllPasses = {Pass::forward, Pass::backward, Pass::append};
 
 // The tensors of a run, in the order of crossflash_args.
 enum class TensorId { q, k, v, o, lse, grad_o, grad_q, grad_k, grad_v };

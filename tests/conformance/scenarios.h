@@ -18,6 +18,7 @@ struct Scenario {
 std::span<const Scenario> equality_scenarios();  // runs that must agree to the bit
 std::span<const Scenario> sharing_scenarios();   // plans and threads that share a device
 std::span<const Scenario> value_scenarios();     // designed values with a known answer
+std::span<const Scenario> append_scenarios();    // caches that grow, and what is rotated
 std::span<const Scenario> refusal_scenarios();   // requests nobody may run
 
 }  // namespace crossflash::conformance
