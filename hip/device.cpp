@@ -40,7 +40,6 @@ HipDevice::~HipDevice() {
 std::span<const char* const> HipDevice::variants() const { return kVariants; }
 
 Status HipDevice::supports(const Problem& problem) const {
-  CROSSFLASH_TRY(refuse_options(problem, "hip"));
   HipPlan plan;
   return make_plan(problem, caps_, units(), variant_, &plan);
 }

@@ -46,6 +46,28 @@ KernelTensor strides_of(const Problem& p, TensorId id) {
   return {nullptr, s.batch, s.seq, s.head};
 }
 
+KernelScores strides_of(const ScoreStrides& s) {
+  return {nullptr, s.batch, s.head, s.seq_q, s.seq_k};
+}
+
+Status make_options(const Problem& p, KernelOptions* out) {
+  KernelOptions& o = *out;
+  o.bias = strides_of(p.bias.strides);
+  o.grad_bias = strides_of(p.bias.grad_strides);
+  o.bias_dtype = static_cast<shared::uint>(p.bias.dtype);
+  o.mask = strides_of(p.mask.strides);
+  const auto sequences = [&](crossflash_rows kind, std::int64_t total) -> KernelSequences {
+    return {nullptr, kind != CROSSFLASH_ROWS_ALL, kind == CROSSFLASH_ROWS_OFFSETS,
+            p.sequences.index_bytes == 8, static_cast<int>(total)};
+  };
+  o.rows_q = sequences(p.sequences.q, p.sequences.total_q);
+  o.rows_k = sequences(p.sequences.k, p.sequences.total_k);
+  o.top_left = p.sequences.top_left;
+  CROSSFLASH_TRY(narrow("page_size", p.pages.size, &o.pages.size));
+  CROSSFLASH_TRY(narrow("pages", p.pages.count, &o.pages.count));
+  return narrow("seq_k / page_size", p.pages.of_sequence, &o.pages.of_sequence);
+}
+
 Status make_arguments(const Problem& p, KernelArguments* out) {
   KernelArguments a{};
   a.visibility = p.visibility;
@@ -64,6 +86,7 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
   a.grad_q = strides_of(p, TensorId::grad_q);
   a.grad_k = strides_of(p, TensorId::grad_k);
   a.grad_v = strides_of(p, TensorId::grad_v);
+  CROSSFLASH_TRY(make_options(p, &a.options));
   const Strides& rows = p.tensor(TensorId::lse).strides;
   a.lse = a.delta = a.mend = a.base = {nullptr, rows.batch, rows.seq, rows.head};
   a.splits = 1;
@@ -86,7 +109,7 @@ std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
                    row.pass == KernelPass::combine || row.pass == KernelPass::cast_grad_q;
   if (!any && row.general != (variant == "general")) return fmt::format("is not {}", variant);
   if (std::max(a.d, a.d_v) > row.head) return fmt::format("head sizes end at {}", row.head);
-  if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no dropout";
+  if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no options";
   if (row.shared_bytes > caps.shared_bytes)
     return fmt::format("needs {} bytes of shared memory of {}", row.shared_bytes,
                        caps.shared_bytes);
@@ -137,15 +160,19 @@ Status choose(KernelPass pass, const Caps& caps, std::span<const Unit> units,
   return unsupported("no kernel for {} on {} can: {}", pass_name(pass), caps.architecture, reasons);
 }
 
-using Rows = KernelRows KernelArguments::*;
+// A part of a pass's workspace: so many batches of these rows.
+struct Part {
+  KernelRows KernelArguments::*rows;
+  std::int64_t batches;
+};
 
-// The parts of a pass's workspace, one after the other; its size with what aligning may take.
-std::uint64_t add_regions(std::initializer_list<Rows> parts, std::int64_t times,
-                          const KernelArguments& a, std::vector<Region>* regions) {
+// The parts, one after the other; their size with what aligning may take.
+std::uint64_t add_regions(std::initializer_list<Part> parts, const KernelArguments& a,
+                          std::vector<Region>* regions) {
   std::uint64_t end = 0;
-  for (const Rows rows : parts) {
-    regions->push_back({rows, end});
-    const auto count = static_cast<std::uint64_t>((a.*rows).batch * times);
+  for (const Part& part : parts) {
+    regions->push_back({part.rows, end});
+    const auto count = static_cast<std::uint64_t>((a.*part.rows).batch * part.batches);
     end += (count * sizeof(float) + kRegionBytes - 1) / kRegionBytes * kRegionBytes;
   }
   return end > 0 ? end + kRegionBytes - sizeof(float) : 0;
@@ -174,7 +201,7 @@ bool choose_split(const Variant* whole, const Caps& caps, std::span<const Unit> 
   plan->describe += fmt::format(" over {} stretches of the keys", a.splits);
   add_step(*combine, plan, &plan->forward);
   plan->forward_workspace = add_regions(
-      {&KernelArguments::states}, std::int64_t{a.splits} * a.batch, a, &plan->forward_regions);
+      {{&KernelArguments::states, std::int64_t{a.splits} * a.batch}}, a, &plan->forward_regions);
   return true;
 }
 
@@ -187,14 +214,13 @@ Status choose_forward(const Caps& caps, std::span<const Unit> units, const std::
 }
 
 // Backward as these passes, which hand each other these parts of the workspace.
-Status choose_backward(std::initializer_list<KernelPass> passes, std::initializer_list<Rows> shared,
+Status choose_backward(std::initializer_list<KernelPass> passes, std::initializer_list<Part> shared,
                        const Caps& caps, std::span<const Unit> units, const std::string& variant,
                        HipPlan* out) {
   HipPlan plan = *out;
   for (const KernelPass pass : passes)
     CROSSFLASH_TRY(choose(pass, caps, units, variant, &plan, &plan.backward));
-  plan.backward_workspace =
-      add_regions(shared, plan.arguments.batch, plan.arguments, &plan.backward_regions);
+  plan.backward_workspace = add_regions(shared, plan.arguments, &plan.backward_regions);
   *out = std::move(plan);
   return {};
 }
@@ -204,13 +230,17 @@ Status choose_backward(std::initializer_list<KernelPass> passes, std::initialize
 Status choose_backward(const Caps& caps, std::span<const Unit> units, const std::string& variant,
                        HipPlan* plan) {
   using A = KernelArguments;
+  CROSSFLASH_TRY(refuse_options(plan->problem, "hip's backward"));
+  const std::int64_t batches = plan->problem.tensor(TensorId::lse).batch;  // 1: packed sequences
   if (!plan->problem.deterministic &&
-      choose_backward({KernelPass::row_dot, KernelPass::grad_all, KernelPass::cast_grad_q},
-                      {&A::delta, &A::base, &A::grad_q_sums}, caps, units, variant, plan)
+      choose_backward(
+          {KernelPass::row_dot, KernelPass::grad_all, KernelPass::cast_grad_q},
+          {{&A::delta, batches}, {&A::base, batches}, {&A::grad_q_sums, plan->problem.batch}}, caps,
+          units, variant, plan)
           .ok())
     return {};
   return choose_backward({KernelPass::row_dot, KernelPass::grad_q, KernelPass::grad_kv},
-                         {&A::delta, &A::mend}, caps, units, variant, plan);
+                         {{&A::delta, batches}, {&A::mend, batches}}, caps, units, variant, plan);
 }
 
 }  // namespace

@@ -45,6 +45,14 @@ Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
         kTensorNames[n], args.buffers[n],
         static_cast<std::uint64_t>(tensor.extent()) * dtype_size(tensor.dtype)));
   }
+  for (std::size_t n = 0; n < kOptionCount; ++n) {
+    const auto id = static_cast<OptionId>(n);
+    if (plan_.problem.uses(id, pass == Pass::backward))
+      CROSSFLASH_TRY(device_.buffers().check_stretch(
+          kOptionNames[n], args.option(id),
+          static_cast<std::uint64_t>(plan_.problem.option_extent(id)) *
+              plan_.problem.option_element(id)));
+  }
   return device_.buffers().check_stretch("workspace", args.workspace, plan_.workspace(pass));
 }
 
@@ -61,6 +69,20 @@ KernelArguments Runner::bind(Pass pass, const RunArgs& args, std::byte* workspac
   a.grad_k.data = data(TensorId::grad_k);
   a.grad_v.data = data(TensorId::grad_v);
   a.lse.data = reinterpret_cast<float*>(data(TensorId::lse));
+  const auto option = [&](OptionId id) -> void* {
+    return plan_.problem.uses(id, pass == Pass::backward) ? address(args.option(id)) : nullptr;
+  };
+  KernelOptions& o = a.options;
+  o.bias.data = option(OptionId::bias);
+  o.grad_bias.data = option(OptionId::grad_bias);
+  o.mask.data = option(OptionId::mask);
+  o.alibi = static_cast<const float*>(option(OptionId::alibi));
+  o.sink = static_cast<const float*>(option(OptionId::sink));
+  o.grad_sink = static_cast<float*>(option(OptionId::grad_sink));
+  o.rows_q.data = option(OptionId::rows_q);
+  o.rows_k.data = option(OptionId::rows_k);
+  o.pages.table = static_cast<const std::int32_t*>(option(OptionId::page_table));
+  o.random = static_cast<const std::uint64_t*>(option(OptionId::random));
   if (workspace != nullptr) {
     const auto past = reinterpret_cast<std::uintptr_t>(workspace) % kRegionBytes;
     std::byte* const start = workspace + (kRegionBytes - past) % kRegionBytes;

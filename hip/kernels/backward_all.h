@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
         const int n = column + 16 * c + Mma::column(lane, v);
         float slope;
         float& p = s.x[r][c][v];
-        p = probability<C::kGeneral>(a.score, p, unit, here[n], slope);
+        p = probability<C::kGeneral>(a.score, p, 0.0f, unit, here[n], slope);
         x = p * (kept_gradient<C::kGeneral>(x, z) - here[C::kColumns + n]) * slope;
         p *= z;
       };

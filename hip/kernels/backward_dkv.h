@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       const auto row = walk.statistics_at(step, here, at.column + 16 * c + Mma::column(lane, v));
       float slope;
       float& p = s.x[r][c][v];
-      p = probability<C::kGeneral>(a.score, p, unit, row.base, slope) * row.mend;
+      p = probability<C::kGeneral>(a.score, p, 0.0f, unit, row.base, slope) * row.mend;
       x = p * (kept_gradient<C::kGeneral>(x, z) - row.D) * slope;
       p *= z;
     };

@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       const auto row = walk.statistics_at(step, statistics, 16 * c + Mma::column(lane, v_));
       float slope;
       const float p =
-          probability<C::kGeneral>(a.score, s.x[r][c][v_], unit, row.base, slope) * row.mend;
+          probability<C::kGeneral>(a.score, s.x[r][c][v_], 0.0f, unit, row.base, slope) * row.mend;
       x = of_k ? p * (kept_gradient<C::kGeneral>(x, z) - row.D) * slope : p * z;
     };
     if ((a.score.features & shared::CF_DROPOUT) != 0) {

@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       const int slot = Mma::slot(v_);
       float slope;
       const float p =
-          probability<C::kGeneral>(a.score, s.x[r][c][v_], unit, base.x[r][slot], slope);
+          probability<C::kGeneral>(a.score, s.x[r][c][v_], 0.0f, unit, base.x[r][slot], slope);
       tile_sum.x[r][slot] += p;
       x = p * (x - D.x[r][slot]) * slope;
     });

@@ -5,10 +5,67 @@
 // have the most to do.
 #pragma once
 
+#include "common/shared/sequence.h"
 #include "hip/kernels/launch.h"
 #include "hip/tile/copy.h"
 
 namespace crossflash::hip {
+
+// One sequence of the batch: its lengths, what its queries see, and where its rows begin in packed
+// tensors. Without options these are the problem's, and cost no register.
+template <bool kGeneral>
+struct Sequence {
+  const KernelArguments& a;
+
+  CF_DEVICE Sequence(const KernelArguments& arguments, int /*batch*/) : a(arguments) {}
+  CF_DEVICE int seq_q() const { return a.seq_q; }
+  CF_DEVICE int seq_k() const { return a.visibility.seq_k; }
+  CF_DEVICE const shared::cf_visibility& visibility() const { return a.visibility; }
+  CF_DEVICE int batch_q(int batch) const { return batch; }  // of the tensors that queries lie in
+  CF_DEVICE int batch_k(int batch) const { return batch; }
+  CF_DEVICE int first_q() const { return 0; }
+  CF_DEVICE int first_k() const { return 0; }
+  // Rows of outputs: those of a padded sequence's padding are written too.
+  CF_DEVICE int written_q() const { return a.seq_q; }
+  CF_DEVICE int written_k() const { return a.visibility.seq_k; }
+};
+
+template <>
+struct Sequence<true> {
+  const KernelArguments& arguments;
+  shared::cf_rows queries, keys;
+  shared::cf_visibility seen;
+  bool packed_q, packed_k;
+
+  CF_DEVICE Sequence(const KernelArguments& a, int batch)
+      : arguments(a),
+        queries(rows_of(a.options.rows_q, batch, a.seq_q)),
+        keys(rows_of(a.options.rows_k, batch, a.visibility.seq_k)),
+        seen(shared::cf_visibility_of(a.visibility, a.options.top_left, queries.count, keys.count)),
+        packed_q(a.options.rows_q.offsets),
+        packed_k(a.options.rows_k.offsets) {}
+  CF_DEVICE int seq_q() const { return queries.count; }
+  CF_DEVICE int seq_k() const { return keys.count; }
+  CF_DEVICE const shared::cf_visibility& visibility() const { return seen; }
+  CF_DEVICE int batch_q(int batch) const { return packed_q ? 0 : batch; }
+  CF_DEVICE int batch_k(int batch) const { return packed_k ? 0 : batch; }
+  CF_DEVICE int first_q() const { return queries.first; }
+  CF_DEVICE int first_k() const { return keys.first; }
+  CF_DEVICE int written_q() const { return packed_q ? queries.count : arguments.seq_q; }
+  CF_DEVICE int written_k() const { return packed_k ? keys.count : arguments.visibility.seq_k; }
+
+ private:
+  static CF_DEVICE int index(const KernelSequences& s, int n) {
+    if (!s.wide) return static_cast<const std::int32_t*>(s.data)[n];
+    const auto x = static_cast<const std::uint64_t*>(s.data)[n];
+    return shared::cf_index64(static_cast<shared::uint>(x), static_cast<shared::uint>(x >> 32));
+  }
+  static CF_DEVICE shared::cf_rows rows_of(const KernelSequences& s, int batch, int most) {
+    if (!s.given) return {0, most};
+    if (!s.offsets) return shared::cf_padded_rows(index(s, batch), most);
+    return shared::cf_packed_rows(index(s, batch), index(s, batch + 1), s.total, most);
+  }
+};
 
 // Which of the slices of the output's columns that share a tile is this block's.
 struct SliceItem {
@@ -88,13 +145,14 @@ struct SplitItem {
   }
 };
 
+// From the tensor's row `first` on: where a packed sequence begins.
 template <class T>
-CF_DEVICE Rows<T> head_rows(const KernelTensor& t, int batch, int head, int width) {
-  return Rows<T>(t.data, batch * t.batch + head * t.head, t.seq, width);
+CF_DEVICE Rows<T> head_rows(const KernelTensor& t, int batch, int head, int width, int first = 0) {
+  return Rows<T>(t.data, batch * t.batch + head * t.head + first * t.seq, t.seq, width);
 }
 
-CF_DEVICE float* head_values(const KernelRows& t, int batch, int head) {
-  return t.data + batch * t.batch + head * t.head;
+CF_DEVICE float* head_values(const KernelRows& t, int batch, int head, int first = 0) {
+  return t.data + batch * t.batch + head * t.head + first * t.seq;
 }
 
 // m, l and o of one row and stretch of the keys.

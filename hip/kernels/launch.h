@@ -23,6 +23,39 @@ struct KernelRows {
   std::int64_t batch, seq, head;
 };
 
+// Over (batch, query head, query, key); strides of 0 share. Null: there is none.
+struct KernelScores {
+  void* data;
+  std::int64_t batch, head, seq_q, seq_k;
+};
+
+// Lengths or offsets of the sequences on one side, on the device; not given: all are the longest.
+struct KernelSequences {
+  const void* data;
+  bool given, offsets, wide;  // offsets: packed; wide: 64 bits
+  int total;                  // rows of packed tensors
+};
+
+// Keys and values in pages: page_table[batch][of_sequence]; size 0: there are none.
+struct KernelPages {
+  const std::int32_t* table;
+  int size, count, of_sequence;
+};
+
+// What score features and sequences need: general kernels alone look at it.
+struct KernelOptions {
+  KernelScores bias, grad_bias;  // elements of bias_dtype
+  shared::uint bias_dtype;
+  KernelScores mask;  // 32-bit words
+  const float* alibi;
+  const float* sink;
+  float* grad_sink;
+  KernelSequences rows_q, rows_k;
+  bool top_left;  // the corner of the mask, where sequences differ in length
+  KernelPages pages;
+  const std::uint64_t* random;  // seed and offset; null: those of KernelArguments::dropout
+};
+
 // One problem as every kernel sees it. A pass reads what it needs; the rest may be null.
 struct KernelArguments {
   shared::cf_visibility visibility;
@@ -39,6 +72,13 @@ struct KernelArguments {
   KernelRows mend;         // cf_mend_row's factors: workspace, written by grad_q, read by grad_kv
   KernelRows base;         // backward_base of lse: workspace, written by row_dot, read by grad_all
   KernelRows grad_q_sums;  // dQ in f32: workspace, cleared by row_dot, see query_sums.h
+  KernelOptions options;
+
+  // Whether the problem is more than a positive scale, a mask's diagonal and window.
+  bool general() const {
+    return score.features != 0 || !(score.scale > 0.0f) || options.rows_q.given ||
+           options.rows_k.given || options.pages.size > 0;
+  }
 };
 
 inline constexpr int kMostSplits = 128;
@@ -63,7 +103,7 @@ struct Variant {
   KernelPass pass;
   shared::uint dtype;  // CF_F32, CF_F16, CF_BF16
   int head;            // max(d, d_v) at most
-  bool general;        // takes any score features; the others only scale > 0 and no feature
+  bool general;        // takes any options; the others none (KernelArguments::general)
   int rows, cols;      // tile: rows a block owns, columns it walks in
   int slice;           // columns of its output that a block owns; 0: all there are
   int threads;
@@ -81,7 +121,7 @@ inline bool accepts(const Variant& variant, KernelPass pass, shared::uint dtype,
                     const KernelArguments& arguments) {
   const int head = arguments.d > arguments.d_v ? arguments.d : arguments.d_v;
   return variant.pass == pass && variant.dtype == dtype && head <= variant.head &&
-         (variant.general || (arguments.score.features == 0 && arguments.score.scale > 0.0f));
+         (variant.general || !arguments.general());
 }
 
 // Blocks that share a tile, each with a slice of the output's columns; of grad_kv first those of

@@ -39,15 +39,19 @@ struct WideConfig {
   static_assert(kSharedBytes <= Arch::kSharedBytes);
 };
 
-// Rows [first, ...) of a head that has `count`. Made anew wherever it is used: held over the loop,
-// what is known of four heads costs more registers than there are.
+// Rows [first, ...) of a head that has `count`, of a sequence that begins at row `start` of the
+// tensor. Made anew wherever it is used: held over the loop, what is known of four heads costs more
+// registers than there are.
 template <class T>
 struct HeadTile {
   Rows<T> rows;
   int first, count;
 
-  CF_DEVICE HeadTile(const KernelTensor& t, int batch, int head, int width, int first_row, int end)
-      : rows(head_rows<T>(t, fresh_uniform(batch), head, width)), first(first_row), count(end) {}
+  CF_DEVICE HeadTile(const KernelTensor& t, int batch, int head, int width, int first_row, int end,
+                     int start = 0)
+      : rows(head_rows<T>(t, fresh_uniform(batch), head, width, start)),
+        first(first_row),
+        count(end) {}
 };
 
 // acc += A B^T for a tile of rows A and one of columns B, over the whole of their depth, in its
