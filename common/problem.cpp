@@ -331,8 +331,8 @@ Status check_problem(const crossflash_problem& in, Problem* out) {
     a.interleaved = in.rotary_pairs == CROSSFLASH_ROTARY_INTERLEAVED;
     a.positions = in.rotary > 0 ? in.positions : 0;
     const auto rows_of_q = [&](const char* name, const crossflash_strides& strides,
-                               std::int64_t heads, std::int64_t width, Tensor* rows) {
-      return make_tensor(name, in.dtype, strides, queries.batch, queries.seq, heads, width, rows);
+                               std::int64_t heads, std::int64_t width, Tensor* made) {
+      return make_tensor(name, in.dtype, strides, queries.batch, queries.seq, heads, width, made);
     };
     CROSSFLASH_TRY(rows_of_q("new_k", in.new_k, in.heads_kv, in.d, &a.new_k));
     CROSSFLASH_TRY(rows_of_q("new_v", in.new_v, in.heads_kv, in.d_v, &a.new_v));

@@ -56,6 +56,14 @@ struct KernelOptions {
   const std::uint64_t* random;  // seed and offset; null: those of KernelArguments::dropout
 };
 
+// What append puts where, and how it turns keys and queries (common/shared/rotary.h).
+struct KernelAppend {
+  KernelTensor new_k, new_v, rotated_q;
+  const float *cosine, *sine;  // [positions, rotary / 2]
+  int rotary, positions;
+  bool interleaved;
+};
+
 // One problem as every kernel sees it. A pass reads what it needs; the rest may be null.
 struct KernelArguments {
   shared::cf_visibility visibility;
@@ -73,6 +81,7 @@ struct KernelArguments {
   KernelRows base;         // backward_base of lse: workspace, written by row_dot, read by grad_all
   KernelRows grad_q_sums;  // dQ in f32: workspace, cleared by row_dot, see query_sums.h
   KernelOptions options;
+  KernelAppend append;
 
   // Whether the problem is more than a positive scale, a mask's diagonal and window.
   bool general() const {
@@ -94,7 +103,8 @@ enum class KernelPass {
   grad_q,
   grad_kv,
   grad_all,
-  cast_grad_q
+  cast_grad_q,
+  append
 };
 
 struct Variant {
@@ -137,9 +147,19 @@ constexpr int slices(KernelPass pass, int slice, const KernelArguments& argument
 // Queries and head sizes are rounded up to this in grad_q_sums, one f32 each (query_sums.h).
 inline constexpr int kSumUnit = 64;
 
+// Heads that append moves a row of for each of its rows: of keys, values and rotated queries.
+constexpr int append_heads(const KernelArguments& arguments) {
+  const int heads_kv = arguments.heads_q / arguments.group;
+  return 2 * heads_kv + (arguments.append.rotary > 0 ? arguments.heads_q : 0);
+}
+
 // Blocks of a launch; all lie on grid.x, whose limit is 2^31 - 1. For grad_kv and grad_all they
 // tile the keys, for forward_split the queries of a group for each split, else the queries.
 inline std::int64_t blocks(const Variant& variant, const KernelArguments& arguments) {
+  if (variant.pass == KernelPass::append) {
+    const std::int64_t tiles = (append_heads(arguments) + variant.rows - 1) / variant.rows;
+    return tiles * arguments.seq_q * arguments.batch;
+  }
   if (variant.pass == KernelPass::forward_split) {
     const std::int64_t rows = std::int64_t{arguments.seq_q} * arguments.group;
     return (rows + variant.rows - 1) / variant.rows * arguments.splits *
