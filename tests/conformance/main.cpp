@@ -200,6 +200,13 @@ void add_scenarios(Context& context, const char* suite, std::span<const Scenario
                });
 }
 
+void add_pairs(Context& context) {
+  for (const NamedCase& pair : pair_cases())
+    for (const auto& subject : context.subjects.all())
+      add_test({"pair", pair.name, format_case(pair.problem), __FILE__, __LINE__}, *subject,
+               [&context, c = pair.problem, &s = *subject] { run_case_test(context, s, c); });
+}
+
 void add_random(Context& context, int count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   for (int n = 0; n < count; ++n) {
@@ -217,7 +224,9 @@ int run_all(const std::string& backend, const std::vector<std::string>& files, b
   Context context{subjects, all_options, {}};
   for (const std::string& file : files) add_file(context, file);
   if (scenarios) {
+    add_pairs(context);
     add_scenarios(context, "equality", equality_scenarios());
+    add_scenarios(context, "equality", option_scenarios());
     add_scenarios(context, "sharing", sharing_scenarios());
     add_scenarios(context, "value", value_scenarios());
     add_scenarios(context, "append", append_scenarios());

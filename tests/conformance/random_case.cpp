@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "tests/conformance/conformance.h"
+#include "tests/conformance/sequences.h"
 
 namespace crossflash::conformance {
 namespace {
@@ -91,6 +92,53 @@ void draw_visibility(Draw& draw, crossflash_problem* p) {
   }
 }
 
+Axes draw_axes(Draw& draw) {
+  return {draw.chance(50), draw.chance(60), draw.chance(60), draw.chance(85)};
+}
+
+void draw_score_options(Draw& draw, Case* c) {
+  constexpr float kCaps[] = {0.5f, 2.0f, 10.0f, 50.0f};
+  crossflash_problem& p = c->problem;
+  if (draw.chance(25)) p.softcap = draw.pick(kCaps);
+  if (draw.chance(20)) p.alibi = 1;
+  if (draw.chance(25)) p.sink = draw.chance(50) ? CROSSFLASH_GIVEN : CROSSFLASH_WITH_GRADIENT;
+  if (draw.chance(35)) {
+    p.bias = CROSSFLASH_GIVEN;
+    p.bias_dtype = draw.chance(30) ? CROSSFLASH_F32 : p.dtype;
+    c->bias_axes = draw_axes(draw);
+    Axes& a = c->bias_axes;
+    if (!a.batch && !a.head && !a.seq_q) a.seq_k = true;
+    // A row's gradient adds up to 0 over its keys, and has no yardstick then.
+    if (a.seq_q && a.seq_k && draw.chance(60)) p.bias = CROSSFLASH_WITH_GRADIENT;
+  }
+  if (draw.chance(25)) {
+    p.mask = 1;
+    c->mask_axes = draw_axes(draw);
+    c->mask_axes.seq_k = true;
+  }
+}
+
+void draw_sequences(Draw& draw, Case* c) {
+  constexpr crossflash_rows kKinds[] = {CROSSFLASH_ROWS_ALL, CROSSFLASH_ROWS_LENGTHS,
+                                        CROSSFLASH_ROWS_OFFSETS};
+  constexpr std::int64_t kPages[] = {16, 16, 32, 48, 64, 128};
+  crossflash_problem& p = c->problem;
+  const bool one_buffer = c->layout == Layout::packed_qkv;
+  if (draw.chance(40)) {
+    p.rows_q = p.rows_k = draw.pick(kKinds);
+    if (!one_buffer && draw.chance(50)) p.rows_k = draw.pick(kKinds);
+    if (draw.chance(25)) p.row_bits = 64;
+  }
+  if (!one_buffer && p.rows_k != CROSSFLASH_ROWS_OFFSETS && draw.chance(20))
+    p.page_size = draw.pick(kPages);
+}
+
+std::int64_t rows_of_queries(const Case& c) {
+  std::int64_t rows = 0;
+  for (const Lengths& one : sequence_lengths(c)) rows += one.q;
+  return rows;
+}
+
 }  // namespace
 
 Case random_case(std::mt19937_64& random) {
@@ -110,22 +158,31 @@ Case random_case(std::mt19937_64& random) {
 
   p.dtype = draw.pick(kTypes);
   c.fill = draw.pick(kFills);
+  c.data_seed = random() % 1000000;
+  if (draw.chance(50)) {
+    draw_score_options(draw, &c);
+    draw_sequences(draw, &c);
+  }
   // The plain error of a handful of rows is a matter of luck and no yardstick, least of all where
   // scores are in the thousands and one or two keys decide a row.
-  const bool few_rows = p.batch * p.heads_q * p.seq_q < kYardstickRows;
+  const std::int64_t rows = rows_of_queries(c);
+  const bool few_rows = rows * p.heads_q < kYardstickRows;
   if (few_rows && c.fill == Fill::large) c.fill = Fill::normal;
-  c.data_seed = random() % 1000000;
+  // So is that of a head's one number.
+  if (rows < kYardstickRows && p.sink == CROSSFLASH_WITH_GRADIENT) p.sink = CROSSFLASH_GIVEN;
   if (draw.chance(20)) p.scale = static_cast<float>(draw.between(-8, 8)) / 16.0f;
   if (draw.chance(25)) {
     p.dropout = draw.pick(kDropouts);
     c.seed = random();
     c.offset = random() & 0xffffffffu;
+    p.random_on_device = draw.chance(30) ? 1 : 0;
   }
   p.passes = draw.chance(70)   ? CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD
              : draw.chance(60) ? CROSSFLASH_FORWARD
                                : CROSSFLASH_BACKWARD;
-  if (few_rows) p.passes = CROSSFLASH_FORWARD;  // decoding, which is not trained
-  p.deterministic = c.data_seed % 4 == 0;       // no draw of its own: seeds keep their cases
+  // Decoding is not trained, nor are keys in pages.
+  if (few_rows || p.page_size > 0) p.passes = CROSSFLASH_FORWARD;
+  p.deterministic = draw.chance(25) ? 1 : 0;
   return c;
 }
 

@@ -56,7 +56,7 @@ constexpr BadProblem kBadProblems[] = {
     {"sink", CROSSFLASH_INVALID,
      [](crossflash_problem* p) { p->sink = static_cast<crossflash_given>(3); }},
     {"bias", CROSSFLASH_INVALID,
-     [](crossflash_problem* p) { p->bias = static_cast<crossflash_given>(-1); }},
+     [](crossflash_problem* p) { p->bias = static_cast<crossflash_given>(3); }},
     {"mask", CROSSFLASH_INVALID, [](crossflash_problem* p) { p->mask = -1; }},
     {"rows_q", CROSSFLASH_INVALID,
      [](crossflash_problem* p) { p->rows_q = static_cast<crossflash_rows>(3); }},
@@ -65,7 +65,7 @@ constexpr BadProblem kBadProblems[] = {
     {"bias_dtype", CROSSFLASH_INVALID,
      [](crossflash_problem* p) {
        p->bias = CROSSFLASH_GIVEN;
-       p->bias_dtype = static_cast<crossflash_dtype>(9);
+       p->bias_dtype = static_cast<crossflash_dtype>(3);
      }},
     {"bias_strides.seq_k", CROSSFLASH_INVALID,
      [](crossflash_problem* p) {

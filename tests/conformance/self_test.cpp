@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "common/half.h"
@@ -14,6 +16,7 @@
 #include "tests/conformance/execute.h"
 #include "tests/conformance/fill.h"
 #include "tests/conformance/memory.h"
+#include "tests/conformance/sequences.h"
 
 namespace crossflash::conformance {
 namespace {
@@ -234,25 +237,162 @@ TEST(Fill, IsOfTheTypeAndRepeats) {
     }
 }
 
+Execution execution_of(const std::string& line) {
+  Execution e;
+  const Status status = make_execution(parsed(line), &e);
+  EXPECT_TRUE(status.ok()) << status.text();
+  return e;
+}
+
+TEST(Judge, JudgesGradientsOfOptions) {
+  const Execution e = execution_of("batch=2 seq=3x5 heads=4 bias=hk dbias dsink");
+  Problem p;
+  ASSERT_TRUE(check_problem(e.problem, &p).ok());
+  std::vector<double> exact(4 * 5, 1.0), plain(4 * 5, 1.01);
+  std::vector<float> out(4 * 5, 1.0f);
+  EXPECT_EQ(judge_option(OptionId::grad_bias, p, out, exact, plain).failure, "");
+  out[2 * 5 + 3] = 1.031f;
+  const std::string failure = judge_option(OptionId::grad_bias, p, out, exact, plain).failure;
+  EXPECT_NE(failure.find("grad_bias (head 2, key 3)"), std::string::npos) << failure;
+  out[2 * 5 + 3] = 1.029f;
+  EXPECT_EQ(judge_option(OptionId::grad_bias, p, out, exact, plain).failure, "");
+  const std::vector<double> ones(4, 1.0);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_NE(judge_option(OptionId::grad_sink, p, std::vector{1.0f, 1.0f, nan, 1.0f}, ones, ones)
+                .failure.find("grad_sink (head 2)"),
+            std::string::npos);
+}
+
+TEST(Memory, PackedRowsOfNobodyAreNotTheOutputs) {
+  const Execution e = execution_of("lens=3x2,0x4,1x1 rows=offsets heads=2/1 d=5 layout=padded");
+  Problem p;
+  ASSERT_TRUE(check_problem(e.problem, &p).ok());
+  const std::vector<bool> used = in_sequences(p, e.inputs, TensorId::grad_q);
+  const Place& place = e.arrangement.place(TensorId::grad_q);
+  Block block(CROSSFLASH_F32, e.arrangement.extents[place.block], e.arrangement.guard, Role::output,
+              0);
+  block.poison(place.view, used);
+  std::size_t own = 0;
+  for (std::size_t n = 0; n < block.bytes().size(); ++n) {
+    Block now = block;
+    now.bytes()[n] ^= std::byte{1};
+    own += now.damage(block).empty() ? 1u : 0u;
+  }
+  EXPECT_EQ(own, 4 * 2 * 5 * sizeof(float));
+}
+
+TEST(Memory, OptionsLieBetweenGuards) {
+  const std::vector<std::byte> contents(3 * 8, std::byte{7});
+  const Block block(8, contents, 33);
+  EXPECT_EQ(block.offset(), 33u * 8);
+  EXPECT_EQ(block.bytes().size(), (3u + 2 * 33) * 8);
+  for (std::size_t n = 0; n < block.bytes().size(); ++n) {
+    Block now = block;
+    now.bytes()[n] ^= std::byte{1};
+    EXPECT_NE(now.damage(block), "") << n;
+  }
+}
+
+TEST(Fill, RowsOfNobodyHoldNan) {
+  for (const char* line : {"lens=3x2,0x4,7x9 rows=offsets heads=2/1 d=5",
+                           "lens=3x2,0x4,7x9 rows=lengths heads=2/1 d=5",
+                           "lens=3x2,0x4,7x40 rows=all/lengths page=16 passes=forward",
+                           "seq=5 lens=3x2,9x4,7x9 rows=offsets heads=2/1 d=5"}) {
+    const Execution e = execution_of(line);
+    Problem p;
+    ASSERT_TRUE(check_problem(e.problem, &p).ok());
+    std::size_t unused = 0;
+    for (const auto& [id, values] :
+         {std::pair{TensorId::q, &e.inputs.q}, std::pair{TensorId::k, &e.inputs.k},
+          std::pair{TensorId::v, &e.inputs.v}, std::pair{TensorId::grad_o, &e.inputs.grad_o}}) {
+      const std::vector<bool> used = in_sequences(p, e.inputs, id);
+      for (std::size_t n = 0; n < values->size(); ++n)
+        ASSERT_EQ(std::isnan((*values)[n]), !used.empty() && !used[n]) << line;
+      unused += static_cast<std::size_t>(std::count(used.begin(), used.end(), false));
+    }
+    EXPECT_GT(unused, 0u) << line;
+    const reference::Outputs out = reference::exact_attention(p, e.inputs);
+    for (const double x : out.o) ASSERT_TRUE(std::isfinite(x)) << line;
+  }
+}
+
+TEST(Fill, OptionsHoldWhatTheyMust) {
+  const Execution e = execution_of(
+      "lens=70x100,30x0,64x90 rows=lengths heads=4/1 d=8 fill=ties layout=padded bias=bhqk dbias "
+      "mask=hqk alibi dsink");
+  Problem p;
+  ASSERT_TRUE(check_problem(e.problem, &p).ok());
+  const auto& bias = e.inputs.bias;
+  const auto count = [&bias](const auto& is) {
+    return std::count_if(bias.begin(), bias.end(), [&](float x) { return is(x); });
+  };
+  const auto own = static_cast<std::ptrdiff_t>(4 * (70 * 100 + 64 * 90));
+  EXPECT_EQ(count([](float x) { return !std::isnan(x); }), own) << "padding and gaps hold NaN";
+  EXPECT_GT(count([](float x) { return x == -std::numeric_limits<float>::infinity(); }), own / 16);
+  EXPECT_NE(p.bias.strides.seq_q % 2, 0) << "rows start anywhere";
+  EXPECT_EQ(e.inputs.sink[1], -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(e.inputs.alibi, (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f}));
+  const auto empty = std::count(e.inputs.mask.begin(), e.inputs.mask.end(), 0u);
+  EXPECT_GT(empty, std::ssize(e.inputs.mask) / 16);
+  EXPECT_LT(empty, std::ssize(e.inputs.mask) / 2);
+}
+
+TEST(Fill, PagesAreInNoOrderAndTheRestPointsNowhere) {
+  const Execution e = execution_of("lens=1x100,1x16,1x0 rows=all/lengths page=16 passes=forward");
+  Problem p;
+  ASSERT_TRUE(check_problem(e.problem, &p).ok());
+  ASSERT_EQ(e.inputs.page_table.size(), 3u * 7);
+  std::vector<std::int32_t> used(e.inputs.page_table.begin(), e.inputs.page_table.begin() + 8);
+  EXPECT_FALSE(std::is_sorted(used.begin(), used.end()));
+  std::sort(used.begin(), used.end());
+  EXPECT_EQ(std::unique(used.begin(), used.end()), used.end());
+  EXPECT_LT(used.back(), p.pages.count);
+  for (std::size_t n = 8; n < 3 * 7; ++n) {
+    const std::int32_t page = e.inputs.page_table[n];
+    EXPECT_TRUE(page < 0 || page >= p.pages.count) << n;
+  }
+}
+
 TEST(Random, DrawsEverything) {
   std::mt19937_64 random(3);
-  int packed = 0, empty = 0, wide = 0, odd = 0, dropped = 0, blind = 0;
-  for (int n = 0; n < 2000; ++n) {
+  std::map<std::string, int> count;
+  constexpr int kDraws = 4000;
+  for (int n = 0; n < kDraws; ++n) {
     const Case c = random_case(random);
     const crossflash_problem& p = c.problem;
-    packed += c.layout == Layout::packed_qkv;
-    empty += p.batch == 0 || p.seq_q == 0 || p.seq_k == 0;
-    wide += p.d > 256;
-    odd += p.d % 2 == 1 && p.dtype != CROSSFLASH_F32;
-    dropped += p.dropout > 0;
-    blind += p.causal == CROSSFLASH_CAUSAL_BOTTOM_RIGHT && p.seq_q > p.seq_k;
+    count["packed"] += c.layout == Layout::packed_qkv;
+    count["empty"] += p.batch == 0 || p.seq_q == 0 || p.seq_k == 0;
+    count["wide"] += p.d > 256;
+    count["odd"] += p.d % 2 == 1 && p.dtype != CROSSFLASH_F32;
+    count["dropped"] += p.dropout > 0;
+    count["blind"] += p.causal == CROSSFLASH_CAUSAL_BOTTOM_RIGHT && p.seq_q > p.seq_k;
+    count["device seed"] += p.random_on_device;
+    count["softcap"] += p.softcap > 0;
+    count["alibi"] += p.alibi;
+    count["sink"] += p.sink == CROSSFLASH_GIVEN;
+    count["sink's gradient"] += p.sink == CROSSFLASH_WITH_GRADIENT && p.passes != 1;
+    count["bias"] += p.bias == CROSSFLASH_GIVEN;
+    count["bias' gradient"] += p.bias == CROSSFLASH_WITH_GRADIENT && p.passes != 1;
+    count["shared bias' gradient"] +=
+        p.bias == CROSSFLASH_WITH_GRADIENT && p.passes != 1 && !c.bias_axes.all();
+    count["mask"] += p.mask;
+    count["lengths"] += p.rows_k == CROSSFLASH_ROWS_LENGTHS;
+    count["offsets"] += p.rows_q == CROSSFLASH_ROWS_OFFSETS;
+    count["wide offsets"] += has_lengths(p) && p.row_bits == 64;
+    count["mixed rows"] += p.rows_q != p.rows_k;
+    count["packed in one buffer"] +=
+        p.rows_q == CROSSFLASH_ROWS_OFFSETS && c.layout == Layout::packed_qkv;
+    count["pages"] += p.page_size > 0;
+    const bool plain = p.softcap == 0 && p.alibi == 0 && p.sink == 0 && p.bias == 0 &&
+                       p.mask == 0 && !has_lengths(p) && p.page_size == 0;
+    count["plain"] += plain && n % 20 == 0;  // so that the same least number will do
     Problem checked;
     Execution e;
     ASSERT_TRUE(make_execution(c, &e).ok()) << format_case(c);
     ASSERT_TRUE(check_problem(e.problem, &checked).ok()) << format_case(c);
     ASSERT_LE(checked.product_flops(p.d + p.d_v), 80e6) << format_case(c);
   }
-  for (const int count : {packed, empty, wide, odd, dropped, blind}) EXPECT_GT(count, 20);
+  for (const auto& [name, times] : count) EXPECT_GT(times, kDraws / 100) << name;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace crossflash::conformance {
 namespace {
 
-constexpr std::int64_t kTail = 7;   // packed rows behind the last sequence
+constexpr std::int64_t kTail = 28;  // packed rows behind the last sequence
 constexpr std::int64_t kSpare = 3;  // pages of nobody
 
 // Packed rows before the first sequence.

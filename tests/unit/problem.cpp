@@ -3,6 +3,7 @@
 // and what it makes of what it accepts.
 #include "common/problem.h"
 
+#include <cstring>
 #include <functional>
 #include <string>
 
@@ -111,42 +112,55 @@ const Refusal kRefusals[] = {
     {"bias", "3", kInvalid, [](P& p) { p.bias = static_cast<crossflash_given>(3); }},
     {"bias_dtype", "1", kInvalid,
      [](P& p) { p.bias = CROSSFLASH_GIVEN, p.bias_dtype = CROSSFLASH_F16; }},
-    {"bias_strides.head", "-8", kInvalid,
+    {"bias_strides.head", "-1", kInvalid,
      [](P& p) {
-       p.bias = CROSSFLASH_GIVEN, p.bias_strides = {0, -8, 7, 1};
+       p.bias = CROSSFLASH_GIVEN;
+       p.bias_strides = {0, -1, 7, 1};
      }},
     {"bias_strides.seq_k", "2", kInvalid,
      [](P& p) {
-       p.bias = CROSSFLASH_GIVEN, p.bias_strides = {0, 0, 14, 2};
+       p.bias = CROSSFLASH_GIVEN;
+       p.bias_strides = {0, 0, 14, 2};
      }},
-    {"mask", "2", kInvalid, [](P& p) { p.mask = 2; }},
+    {"bias_strides.seq_q", "1152921504606846976", kUnsupported,
+     [](P& p) {
+       p.bias = CROSSFLASH_GIVEN;
+       p.bias_strides = {0, 0, std::int64_t{1} << 60, 1};
+     }},
+    {"mask", "-1", kInvalid, [](P& p) { p.mask = -1; }},
     {"mask_strides.seq_k", "0", kInvalid,
      [](P& p) {
-       p.mask = 1, p.mask_strides = {0, 0, 1, 0};
+       p.mask = 1;
+       p.mask_strides = {0, 0, 1, 0};
      }},
     {"rows_q", "3", kInvalid, [](P& p) { p.rows_q = static_cast<crossflash_rows>(3); }},
-    {"rows_k", "-1", kInvalid, [](P& p) { p.rows_k = static_cast<crossflash_rows>(-1); }},
+    {"rows_k", "3", kInvalid, [](P& p) { p.rows_k = static_cast<crossflash_rows>(3); }},
     {"row_bits", "16", kInvalid, [](P& p) { p.row_bits = 16; }},
     {"total_q", "-1", kInvalid, [](P& p) { p.rows_q = CROSSFLASH_ROWS_OFFSETS, p.total_q = -1; }},
-    {"total_k", "-1", kInvalid, [](P& p) { p.rows_k = CROSSFLASH_ROWS_OFFSETS, p.total_k = -1; }},
-    {"page_size", "8", kInvalid, [](P& p) { p.page_size = 8; }},
-    {"page_size", "16", kUnsupported, [](P& p) { p.page_size = 16; }},  // there is a backward
-    {"pages", "0", kInvalid, [](P& p) { p.passes = CROSSFLASH_FORWARD, p.page_size = 16; }},
+    {"total_k", "2147483648", kUnsupported,
+     [](P& p) { p.rows_k = CROSSFLASH_ROWS_OFFSETS, p.total_k = 2147483648; }},
+    {"page_size", "24", kInvalid,
+     [](P& p) { p.page_size = 24, p.pages = 9, p.passes = CROSSFLASH_FORWARD; }},
+    {"page_size", "-16", kInvalid,
+     [](P& p) { p.page_size = -16, p.pages = 9, p.passes = CROSSFLASH_FORWARD; }},
+    {"page_size", "16", kUnsupported, [](P& p) { p.page_size = 16, p.pages = 9; }},
     {"rows_k", "2", kInvalid,
      [](P& p) {
-       p.passes = CROSSFLASH_FORWARD;
-       p.page_size = 16;
-       p.pages = 1;
+       p.page_size = 16, p.pages = 9, p.passes = CROSSFLASH_FORWARD;
        p.rows_k = CROSSFLASH_ROWS_OFFSETS;
      }},
-    {"deterministic", "2", kInvalid, [](P& p) { p.deterministic = 2; }},
+    {"pages", "0", kInvalid, [](P& p) { p.page_size = 16, p.passes = CROSSFLASH_FORWARD; }},
     {"random_on_device", "2", kInvalid, [](P& p) { p.random_on_device = 2; }},
+    {"deterministic", "2", kInvalid, [](P& p) { p.deterministic = 2; }},
     {"rotary", "4", kInvalid, [](P& p) { p.rotary = 4; }},
     {"rotary", "3", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 3; }},
     {"rotary", "-2", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = -2; }},
     {"rotary", "10", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 10; }},
     {"rotary_pairs", "2", kInvalid,
-     [](P& p) { p.rotary_pairs = static_cast<crossflash_rotary_pairs>(2); }},
+     [](P& p) {
+       const unsigned two = 2;  // which the type has no room for
+       std::memcpy(&p.rotary_pairs, &two, sizeof two);
+     }},
     {"positions", "0", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 8; }},
     {"positions", "2147483648", kUnsupported,
      [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 8, p.positions = 2147483648; }},
@@ -156,13 +170,11 @@ const Refusal kRefusals[] = {
      }},
     {"new_v.seq", "-1", kInvalid,
      [](P& p) {
-       p.passes = CROSSFLASH_APPEND, p.new_v = {1000, -1, 10, 1};
+       p.passes = CROSSFLASH_APPEND, p.new_v = {1000, -1, 20, 1};
      }},
     {"rotated_q.head", "0", kInvalid,
      [](P& p) {
-       p.passes = CROSSFLASH_APPEND;
-       p.rotary = 8;
-       p.positions = 4;
+       p.passes = CROSSFLASH_APPEND, p.rotary = 8, p.positions = 4;
        p.rotated_q = {1000, 100, 0, 1};
      }},
 };
@@ -230,6 +242,108 @@ TEST(Problem, GivenValuesAreKept) {
   EXPECT_FLOAT_EQ(p.score.keep_scale, 4.0f / 3);
   EXPECT_EQ(p.score.features, shared::CF_DROPOUT);
   EXPECT_EQ(p.tensor(TensorId::o).extent(), 4096 + 4 * 512 + 3 * 64 + 16);
+}
+
+TEST(Problem, ABiasMayBeSharedAlongAxes) {
+  crossflash_problem in = valid();
+  in.bias = CROSSFLASH_WITH_GRADIENT;
+  Problem p = checked(in);
+  EXPECT_EQ(p.score.features, shared::CF_BIAS);
+  EXPECT_EQ(p.bias.strides.batch, 4 * 5 * 7) << "contiguous unless said";
+  EXPECT_EQ(p.option_extent(OptionId::bias), 2 * 4 * 5 * 7);
+  EXPECT_EQ(p.option_extent(OptionId::grad_bias), 2 * 4 * 5 * 7);
+  in.bias_strides = {0, 100, 0, 1};  // heads and keys, with gaps
+  p = checked(in);
+  EXPECT_EQ(p.option_extent(OptionId::bias), 3 * 100 + 7);
+  EXPECT_EQ(p.option_extent(OptionId::grad_bias), 4 * 7) << "contiguous";
+  EXPECT_EQ(p.bias.grad_strides.head, 7);
+  EXPECT_EQ(p.bias.grad_strides.batch, 0);
+  EXPECT_EQ(p.bias.grad_strides.seq_q, 0);
+  EXPECT_EQ(p.option_element(OptionId::grad_bias), 4u);
+  in.dtype = in.bias_dtype = CROSSFLASH_BF16;
+  EXPECT_EQ(checked(in).option_element(OptionId::bias), 2u);
+  in.passes = CROSSFLASH_FORWARD;
+  EXPECT_FALSE(checked(in).bias.gradient);
+  EXPECT_EQ(checked(in).option_extent(OptionId::grad_bias), 0);
+}
+
+TEST(Problem, AMaskHasRowsOfWords) {
+  crossflash_problem in = valid();
+  in.seq_k = 65;
+  in.mask = 1;
+  Problem p = checked(in);
+  EXPECT_EQ(p.option_extent(OptionId::mask), 2 * 4 * 5 * 3);
+  EXPECT_EQ(p.mask.strides.seq_q, 3);
+  in.mask_strides = {5, 0, 0, 1};
+  EXPECT_EQ(checked(in).option_extent(OptionId::mask), 5 + 3);
+}
+
+TEST(Problem, PackedTensorsHaveOneBatchOfAllRows) {
+  crossflash_problem in = valid();
+  in.rows_q = CROSSFLASH_ROWS_OFFSETS;
+  in.total_q = 30;
+  in.rows_k = CROSSFLASH_ROWS_LENGTHS;
+  in.row_bits = 64;
+  const Problem p = checked(in);
+  EXPECT_EQ(p.tensor(TensorId::q).batch, 1);
+  EXPECT_EQ(p.tensor(TensorId::q).seq, 30);
+  EXPECT_EQ(p.tensor(TensorId::grad_q).extent(), 30 * 4 * 8);
+  EXPECT_EQ(p.tensor(TensorId::lse).strides.head, 30);
+  EXPECT_EQ(p.tensor(TensorId::k).batch, 2);
+  EXPECT_EQ(p.option_extent(OptionId::rows_q), 3);
+  EXPECT_EQ(p.option_extent(OptionId::rows_k), 2);
+  EXPECT_EQ(p.option_element(OptionId::rows_q), 8u);
+}
+
+TEST(Problem, PagesAreABatchOfTheirOwn) {
+  crossflash_problem in = valid();
+  in.passes = CROSSFLASH_FORWARD;
+  in.seq_k = 33;
+  in.page_size = 16;
+  in.pages = 11;
+  const Problem p = checked(in);
+  EXPECT_EQ(p.tensor(TensorId::k).batch, 11);
+  EXPECT_EQ(p.tensor(TensorId::k).seq, 16);
+  EXPECT_EQ(p.pages.of_sequence, 3);
+  EXPECT_EQ(p.option_extent(OptionId::page_table), 2 * 3);
+}
+
+TEST(Problem, ARandomStateOnTheDeviceIsNotInTheArguments) {
+  crossflash_problem in = valid();
+  in.random_on_device = 1;
+  EXPECT_EQ(checked(in).option_extent(OptionId::random), 0) << "nothing is drawn";
+  in.dropout = 0.1f;
+  EXPECT_EQ(checked(in).option_extent(OptionId::random), 2);
+  shared::cf_dropout state{};
+  EXPECT_TRUE(check_random_state(checked(in), 0, 0, &state).ok());
+  for (const auto& [seed, offset] : {std::pair{1, 0}, std::pair{0, 1}})
+    EXPECT_EQ(check_random_state(checked(in), static_cast<std::uint64_t>(seed),
+                                 static_cast<std::uint64_t>(offset), &state)
+                  .code(),
+              CROSSFLASH_INVALID);
+}
+
+TEST(Problem, ABackendWithoutOptionsRefusesEachByName) {
+  const std::pair<const char*, void (*)(P&)> options[] = {
+      {"softcap", [](P& p) { p.softcap = 30; }},
+      {"alibi", [](P& p) { p.alibi = 1; }},
+      {"sink", [](P& p) { p.sink = CROSSFLASH_GIVEN; }},
+      {"bias", [](P& p) { p.bias = CROSSFLASH_GIVEN; }},
+      {"mask", [](P& p) { p.mask = 1; }},
+      {"rows_q", [](P& p) { p.rows_q = CROSSFLASH_ROWS_LENGTHS; }},
+      {"rows_k", [](P& p) { p.rows_k = CROSSFLASH_ROWS_OFFSETS; }},
+      {"page_size", [](P& p) { p.page_size = 16, p.pages = 1; }},
+      {"random_on_device", [](P& p) { p.random_on_device = 1, p.dropout = 0.5f; }}};
+  for (const auto& [name, ask] : options) {
+    crossflash_problem in = valid();
+    in.passes = CROSSFLASH_FORWARD;
+    EXPECT_TRUE(refuse_options(checked(in), "abacus").ok());
+    ask(in);
+    const Status status = refuse_options(checked(in), "abacus");
+    EXPECT_EQ(status.code(), CROSSFLASH_UNSUPPORTED) << name;
+    EXPECT_TRUE(status.text().starts_with(name)) << status.text();
+    EXPECT_NE(status.text().find("abacus"), std::string::npos) << status.text();
+  }
 }
 
 TEST(Problem, ARandomStateMustFit) {

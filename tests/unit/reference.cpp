@@ -4,6 +4,7 @@
 // against exact_attention. The golden file (golden.cpp) is the third witness.
 #include "common/reference/attention.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "tests/unit/support.h"
@@ -40,6 +41,70 @@ std::vector<crossflash_problem> small_problems() {
     p.scale = -1.5f;
   });
   return all;
+}
+
+// Every option, alone and with others; inputs are option_inputs().
+std::vector<crossflash_problem> option_problems() {
+  std::vector<crossflash_problem> all;
+  const auto add = [&all](crossflash_problem p, const auto& change) {
+    change(p);
+    all.push_back(p);
+  };
+  const auto bias = [](auto& p, const crossflash_score_strides& strides) {
+    p.bias = CROSSFLASH_WITH_GRADIENT;
+    p.bias_strides = strides;
+  };
+  add(problem_of(1, 4, 5, 2, 1, 3, 3), [](auto& p) { p.softcap = 0.75f; });
+  add(problem_of(2, 3, 5, 2, 1, 3, 3), [&](auto& p) { bias(p, {}); });
+  add(problem_of(2, 3, 5, 2, 1, 3, 3), [&](auto& p) { bias(p, {0, 21, 7, 1}); });
+  add(problem_of(2, 3, 5, 2, 1, 3, 3), [&](auto& p) { bias(p, {5, 0, 0, 1}); });
+  add(problem_of(1, 3, 6, 2, 1, 3, 3), [](auto& p) { p.alibi = 1; });
+  add(problem_of(2, 6, 3, 3, 1, 3, 3), [](auto& p) {
+    p.sink = CROSSFLASH_WITH_GRADIENT;
+    p.causal = CROSSFLASH_CAUSAL_BOTTOM_RIGHT;
+  });
+  add(problem_of(2, 4, 9, 2, 1, 3, 3), [](auto& p) { p.mask = 1; });
+  add(problem_of(3, 5, 6, 2, 1, 3, 3), [](auto& p) {
+    p.rows_q = p.rows_k = CROSSFLASH_ROWS_LENGTHS;
+    p.causal = CROSSFLASH_CAUSAL_BOTTOM_RIGHT;
+  });
+  add(problem_of(3, 5, 6, 2, 1, 3, 3), [](auto& p) {
+    p.rows_q = p.rows_k = CROSSFLASH_ROWS_OFFSETS;
+    p.total_q = p.total_k = 16;
+  });
+  add(problem_of(3, 5, 6, 3, 1, 3, 4), [&](auto& p) {
+    p.rows_q = p.rows_k = CROSSFLASH_ROWS_OFFSETS;
+    p.total_q = p.total_k = 16;
+    p.softcap = 1.5f;
+    p.alibi = p.mask = 1;
+    p.sink = CROSSFLASH_WITH_GRADIENT;
+    p.dropout = 0.3f;
+    bias(p, {0, 30, 6, 1});
+  });
+  return all;
+}
+
+Inputs option_inputs(const Problem& p) {
+  Inputs in = random_inputs(p);
+  std::mt19937_64 random(3);
+  const auto draw = [&random] { return static_cast<float>(random() % 512) / 256 - 1; };
+  in.bias.resize(static_cast<std::size_t>(p.option_extent(OptionId::bias)));
+  for (float& x : in.bias) x = draw();
+  for (std::int64_t h = 0; h < p.heads_q; ++h) {
+    in.alibi.push_back(std::exp2(-static_cast<float>(h)));
+    in.sink.push_back(draw());
+  }
+  in.mask.resize(static_cast<std::size_t>(p.option_extent(OptionId::mask)));
+  for (shared::uint& word : in.mask) word = static_cast<shared::uint>(random());
+  if (!in.mask.empty()) in.mask[1] = 0;
+  const auto rows = [](crossflash_rows kind) -> std::vector<std::int64_t> {
+    if (kind == CROSSFLASH_ROWS_ALL) return {};
+    if (kind == CROSSFLASH_ROWS_LENGTHS) return {5, 0, 3};
+    return {1, 6, 6, 9};
+  };
+  in.rows_q = rows(p.sequences.q);
+  in.rows_k = rows(p.sequences.k);
+  return in;
 }
 
 std::string name_of(const crossflash_problem& p) {
@@ -161,6 +226,40 @@ TEST(Reference, ExactGradientsAreTheDerivatives) {
   }
 }
 
+TEST(Reference, ExactGradientsOfOptionsAreTheDerivatives) {
+  int bias = 0, sink = 0, number = 0;
+  for (const crossflash_problem& problem : option_problems()) {
+    SCOPED_TRACE(fmt::format("option problem {}", number++));
+    const Problem p = checked(problem);
+    crossflash_problem forward_problem = problem;
+    forward_problem.passes = CROSSFLASH_FORWARD;
+    const Problem forward_only = checked(forward_problem);
+    Inputs in = option_inputs(p);
+    const Outputs out = exact_attention(p, in);
+    EXPECT_LT(max_error(out.grad_q, differences(forward_only, in, &Inputs::q)), 1e-6);
+    EXPECT_LT(max_error(out.grad_k, differences(forward_only, in, &Inputs::k)), 1e-6);
+    EXPECT_LT(max_error(out.grad_v, differences(forward_only, in, &Inputs::v)), 1e-11);
+    if (p.sink_gradient) {
+      ++sink;
+      EXPECT_LT(max_error(out.grad_sink, differences(forward_only, in, &Inputs::sink)), 1e-8);
+    }
+    if (!p.bias.gradient) continue;
+    ++bias;
+    const std::vector<double> slopes = differences(forward_only, in, &Inputs::bias);
+    std::vector<double> contiguous;  // without the gaps of the bias' strides
+    const ScoreStrides& from = p.bias.strides;
+    for (std::int64_t b = 0; b < (from.batch != 0 ? p.batch : 1); ++b)
+      for (std::int64_t h = 0; h < (from.head != 0 ? p.heads_q : 1); ++h)
+        for (std::int64_t i = 0; i < (from.seq_q != 0 ? p.seq_q : 1); ++i)
+          for (std::int64_t j = 0; j < (from.seq_k != 0 ? p.seq_k : 1); ++j)
+            contiguous.push_back(slopes[static_cast<std::size_t>(b * from.batch + h * from.head +
+                                                                 i * from.seq_q + j * from.seq_k)]);
+    EXPECT_LT(max_error(out.grad_bias, contiguous), 1e-8);
+  }
+  EXPECT_EQ(bias, 4);
+  EXPECT_EQ(sink, 2);
+}
+
 // ---- plain
 // -----------------------------------------------------------------------------------------
 
@@ -210,6 +309,58 @@ TEST(Reference, ARowThatSeesNoKeyGivesNothing) {
     EXPECT_LT(max_error(after.grad_k, before.grad_k), 1e-5);
     EXPECT_LT(max_error(after.grad_v, before.grad_v), 1e-5);
   }
+}
+
+TEST(Reference, RowsOfNoSequenceAreNotRead) {
+  for (const auto kind : {CROSSFLASH_ROWS_LENGTHS, CROSSFLASH_ROWS_OFFSETS}) {
+    crossflash_problem problem = problem_of(2, 4, 5, 2, 1, 3, 3);
+    problem.rows_q = problem.rows_k = kind;
+    problem.total_q = problem.total_k = 9;
+    const Problem p = checked(problem);
+    Inputs in = random_inputs(p);
+    in.rows_q = in.rows_k = kind == CROSSFLASH_ROWS_LENGTHS ? std::vector<std::int64_t>{3, 2}
+                                                            : std::vector<std::int64_t>{1, 4, 6};
+    const Outputs before = exact_attention(p, in);
+    std::vector<bool> used(in.q.size() / 6);
+    for (std::int64_t b = 0; b < 2; ++b)
+      for (std::int64_t i = 0; i < reference::query_rows(p, in, b).count; ++i)
+        used[static_cast<std::size_t>(reference::query_rows(p, in, b).flat(i))] = true;
+    EXPECT_EQ(std::count(used.begin(), used.end(), true), 5);
+    for (std::size_t n = 0; n < in.q.size(); ++n)
+      if (!used[n / 6]) {
+        in.q[n] = in.grad_o[n] = NAN;
+        EXPECT_EQ(before.o[n], 0);
+        EXPECT_EQ(before.grad_q[n], 0);
+      }
+    const Outputs after = exact_attention(p, in);
+    EXPECT_EQ(max_error(after.o, before.o), 0);
+    EXPECT_EQ(max_error(after.grad_q, before.grad_q), 0);
+    EXPECT_EQ(max_error(after.grad_k, before.grad_k), 0);
+    EXPECT_EQ(max_error(after.grad_v, before.grad_v), 0);
+  }
+}
+
+TEST(Reference, PagesAreReadByTheirTable) {
+  crossflash_problem problem = problem_of(2, 3, 20, 2, 1, 3, 3);
+  problem.passes = CROSSFLASH_FORWARD;
+  const Problem dense = checked(problem);
+  const Inputs in = random_inputs(dense);
+  problem.page_size = 16;
+  problem.pages = 5;
+  Inputs paged = in;
+  paged.page_table = {3, 0, 4, 1};
+  const auto scatter = [&](const std::vector<float>& from) {
+    std::vector<float> to(5 * 16 * 3, NAN);
+    for (std::size_t n = 0; n < from.size(); ++n) {
+      const std::size_t row = n / 3 % 20, b = n / 3 / 20;
+      const auto page = static_cast<std::size_t>(paged.page_table[b * 2 + row / 16]);
+      to[(page * 16 + row % 16) * 3 + n % 3] = from[n];
+    }
+    return to;
+  };
+  paged.k = scatter(in.k);
+  paged.v = scatter(in.v);
+  EXPECT_EQ(max_error(exact_attention(checked(problem), paged).o, exact_attention(dense, in).o), 0);
 }
 
 TEST(Reference, AKeyThatNobodySeesIsNotRead) {
