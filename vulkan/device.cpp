@@ -35,7 +35,6 @@ VulkanDevice::~VulkanDevice() {
 std::span<const char* const> VulkanDevice::variants() const { return kVariants; }
 
 Status VulkanDevice::supports(const Problem& problem) const {
-  CROSSFLASH_TRY(refuse_options(problem, "vulkan"));
   VulkanPlan plan;
   return make_plan(problem, caps_, variant_, &plan);
 }

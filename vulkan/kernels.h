@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// kernels.h: the compiled shaders with their interfaces: which tensor is bound where. The list here
+// kernels.h: the compiled shaders with their interfaces: which tensor is bound where, and which
+// option's buffer. The list here
 // and the shader's own are held against each other by a test that reads the SPIR-V.
 #pragma once
 
@@ -17,9 +18,15 @@ struct TensorBinding {
 
 // What a kernel of the direct variant binds beside the parameter block and the workspace.
 std::span<const TensorBinding> tensor_bindings(KernelId id);
+// And where it is built with options.
+std::span<const OptionId> option_bindings(KernelId id);
+constexpr std::uint32_t option_binding(OptionId id) {
+  return CF_BIND_BIAS + static_cast<std::uint32_t>(id);
+}
 
-// The kernel for tensors as they lie, or for the arena.
-const Kernel& attention_kernel(KernelId id, bool arena);
+// The kernel for tensors as they lie, or for the arena; without options or with. The gradients of
+// options are for tensors as they lie, with options.
+const Kernel& attention_kernel(KernelId id, bool arena, bool options);
 const Kernel& copy_kernel();
 // All of them, for tests.
 std::span<const Kernel* const> all_kernels();

@@ -10,7 +10,7 @@ Status create_layouts(Context& context, const Kernel& kernel, Pipeline* pipeline
   const auto add = [&bindings](std::uint32_t number, VkDescriptorType type) {
     bindings.push_back({number, type, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
   };
-  if (kernel.uniform) add(0, VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER);
+  if (kernel.uniform_bytes != 0) add(0, VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER);
   for (const std::uint32_t number : kernel.storage_bindings)
     add(number, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER);
   VkDescriptorSetLayoutCreateInfo set{};
@@ -77,7 +77,8 @@ Status Pipelines::get(const Kernel& kernel, std::span<const std::uint32_t> const
   auto made = std::make_unique<Pipeline>();
   made->name = kernel.name;
   made->storage_bindings = kernel.storage_bindings;
-  made->uniform = kernel.uniform;
+  made->uniform_bytes = kernel.uniform_bytes;
+  made->push_bytes = kernel.push_bytes;
   Status status = create_layouts(context_, kernel, made.get());
   if (status.ok()) status = compile(context_, kernel, constants, made.get());
   if (!status.ok()) return device_error("kernel {}: {}", kernel.name, status.text());

@@ -21,14 +21,15 @@ struct Kernel {
   const char* name;  // unique
   std::span<const std::uint32_t> spirv;
   std::vector<std::uint32_t> storage_bindings;
-  bool uniform = false;  // binding 0 is a uniform buffer
+  std::uint32_t uniform_bytes = 0;  // of the uniform buffer at binding 0; 0: there is none
   std::uint32_t push_bytes = 0;
 };
 
 struct Pipeline {
   std::string name;  // of its kernel
   std::vector<std::uint32_t> storage_bindings;
-  bool uniform = false;
+  std::uint32_t uniform_bytes = 0;
+  std::uint32_t push_bytes = 0;
   OwnedSetLayout set_layout;
   OwnedPipelineLayout layout;
   OwnedPipeline pipeline;

@@ -28,7 +28,10 @@ TileRequest tile_request(KernelId id, const VulkanPlan& plan) {
       return {d + d_v, d, d_v, 2, keys, queries, p.product_flops(2 * (p.d + p.d_v))};
     case KernelId::backward_dq:
       return {d + d_v, d, 0, 2, queries, keys, p.product_flops(2 * p.d + p.d_v)};
+    case KernelId::backward_bias:
+      return {d + d_v, 0, 0, 2, queries, keys, p.product_flops(p.d + p.d_v)};
     case KernelId::backward_dot:
+    case KernelId::backward_sink:
       break;
   }
   return {};
@@ -51,6 +54,7 @@ std::string describe(const VulkanPlan& plan, const std::string& why) {
   if (p.backward) {
     add(KernelId::backward_dkv);
     add(KernelId::backward_dq);
+    if (p.option_extent(OptionId::grad_bias) > 0) add(KernelId::backward_bias);
   }
   return text + " f32 sums; " + why;
 }
@@ -59,7 +63,7 @@ std::string describe(const VulkanPlan& plan, const std::string& why) {
 
 Status choose_kernel_tile(KernelId id, VulkanPlan* plan) {
   KernelPlan& kernel = plan->kernel(id);
-  if (id == KernelId::backward_dot) {  // a row for each invocation, no tile
+  if (id == KernelId::backward_dot || id == KernelId::backward_sink) {  // a row for each invocation
     kernel.tile.threads = std::min(plan->caps.invocations, 128u);
     kernel.tile.thread_cols = kernel.tile.rows = kernel.tile.cols = kernel.tile.depth =
         kernel.tile.strip = 1;
@@ -84,7 +88,10 @@ double flops_per_loop_element(KernelId id, const Problem& p, const Tile& tile) {
       return 4 * rows * (d + d_v);
     case KernelId::backward_dq:
       return 2 * rows * (2 * d + d_v);
+    case KernelId::backward_bias:
+      return 2 * rows * (d + d_v);
     case KernelId::backward_dot:
+    case KernelId::backward_sink:
       break;
   }
   return 2 * rows * d_v;  // for the whole row
@@ -92,8 +99,9 @@ double flops_per_loop_element(KernelId id, const Problem& p, const Tile& tile) {
 
 namespace {
 
-// Loop iterations of an invocation for one tile, at most: those of the verbs in shaders/lib/tile.glsl,
-// where each staged vec4 may take four more to load, of reductions and of Philox.
+// Loop iterations of an invocation for one tile, at most: those of the verbs in
+// shaders/lib/tile.glsl, where each staged vec4 may take four more to load, of reductions and of
+// Philox.
 double iterations_per_tile(KernelId id, const Problem& p, const Tile& t) {
   const auto up = [](double a, double b) { return std::ceil(a / b); };
   const auto staged = [&](double vec4s) { return 5 * up(vec4s, t.threads); };
@@ -108,6 +116,9 @@ double iterations_per_tile(KernelId id, const Problem& p, const Tile& t) {
   };
   double n = 1 + product(p.d) + accumulate(t.width_a) + t.rows * t.thread_cols +
              11.0 * std::max(t.rows, t.cols);
+  if (p.mask.given)  // its words of a tile, rows and columns either way
+    n += up(std::max(t.tile_rows(), t.tile_cols()) * (t.tile_rows() + t.tile_cols() + 64) / 32.0,
+            t.threads);
   if (id != KernelId::forward) n += product(p.d_v);
   if (id == KernelId::backward_dkv) n += accumulate(t.width_b);
   return n;
@@ -118,8 +129,7 @@ double iterations_per_tile(KernelId id, const Problem& p, const Tile& t) {
 std::int64_t longest_loop(KernelId id, const VulkanPlan& plan) {
   const Tile& tile = plan.kernel(id).tile;
   const std::int64_t unit = std::max<std::int64_t>(tile.tile_cols(), 8);  // whole dropout blocks
-  double limit =
-      plan.caps.flops_per_dispatch / flops_per_loop_element(id, plan.problem, tile);
+  double limit = plan.caps.flops_per_dispatch / flops_per_loop_element(id, plan.problem, tile);
   limit = std::min(limit, plan.caps.loop_iterations / iterations_per_tile(id, plan.problem, tile) *
                               tile.tile_cols());
   return std::max(static_cast<std::int64_t>(limit) / unit * unit, unit);
@@ -133,6 +143,36 @@ shared::cf_problem make_block(const Problem& p) {
   block.group = static_cast<shared::uint>(p.group());
   block.seq_q = static_cast<int>(p.seq_q);
   return block;
+}
+
+shared::cf_options make_options(const Problem& p) {
+  const auto u = [](std::int64_t n) { return static_cast<shared::uint>(n); };
+  const auto strides = [&](const ScoreStrides& s) {
+    return shared::cf_score_strides{u(s.batch), u(s.head), u(s.seq_q), u(s.seq_k)};
+  };
+  shared::cf_options o{};
+  o.bias = strides(p.bias.strides);
+  o.grad_bias = strides(p.bias.grad_strides);
+  o.mask = strides(p.mask.strides);
+  o.bias_dtype = static_cast<shared::uint>(p.bias.dtype);
+  o.rows_q = static_cast<shared::uint>(p.sequences.q);
+  o.rows_k = static_cast<shared::uint>(p.sequences.k);
+  o.index_words = static_cast<shared::uint>(p.sequences.index_bytes / 4);
+  o.total_q = static_cast<int>(p.sequences.total_q);
+  o.total_k = static_cast<int>(p.sequences.total_k);
+  o.top_left = p.sequences.top_left ? 1 : 0;
+  o.random_on_device = p.random_on_device ? 1 : 0;
+  o.page_size = static_cast<int>(p.pages.size);
+  o.pages = static_cast<int>(p.pages.count);
+  o.pages_of_sequence = u(p.pages.of_sequence);
+  o.batch = u(p.batch);
+  return o;
+}
+
+bool needs_options(const Problem& p) {
+  constexpr shared::uint plain = shared::CF_DROPOUT | shared::CF_SOFTCAP;
+  return (p.score.features & ~plain) != 0 || p.sequences.any() || p.pages.size > 0 ||
+         p.random_on_device;
 }
 
 void emit_groups(const VulkanPlan& plan, KernelId id, KernelId block, const shared::cf_slice& slice,
@@ -166,6 +206,7 @@ Status make_plan(const Problem& problem, const Caps& caps, const std::string& va
     plan.problem = problem;
     plan.caps = caps;
     plan.staged = name == std::string("staged");
+    plan.options = needs_options(problem);
     const Status status = plan.staged ? plan_staged(&plan) : plan_direct(&plan);
     if (status.ok()) {
       plan.describe = describe(plan, reasons.empty() ? "the variant listed first" : reasons);

@@ -27,8 +27,10 @@ struct Box {
 struct KernelPlan {
   Tile tile;
   shared::cf_problem block;
+  shared::cf_options options;  // follows the block where the kernel is built with options
   Box box;
   double flops_per_group = 0;
+  std::int64_t walk = 0;  // dBias: tiles of scores that a workgroup sums in one dispatch
   // First words in the work binding: of the tensors in an arena, of delta, mend and the state.
   std::array<std::uint32_t, kTensorCount> arena{};
   std::uint32_t delta = 0, mend = 0, state = 0;
@@ -38,6 +40,7 @@ struct VulkanPlan {
   Problem problem;
   Caps caps;
   bool staged = false;
+  bool options = false;  // the kernels are built with options
   std::array<KernelPlan, kKernelCount> kernels;
   std::uint64_t forward_workspace = 0, backward_workspace = 0;  // bytes
   // Staged: the mend factors of all rows lie in the workspace before the arena, as a tensor.
@@ -70,11 +73,14 @@ void emit_staged(const VulkanPlan& plan, Pass pass, Sink& sink);
 Status choose_kernel_tile(KernelId id, VulkanPlan* plan);
 // Floating-point operations of one workgroup for each element of the loop it walks.
 double flops_per_loop_element(KernelId id, const Problem& problem, const Tile& tile);
-// How many elements of that loop, whole tiles, one dispatch may walk: for the watchdog's sake, and for
-// drivers that limit loops.
+// How many elements of that loop, whole tiles, one dispatch may walk: for the watchdog's sake, and
+// for drivers that limit loops.
 std::int64_t longest_loop(KernelId id, const VulkanPlan& plan);
-// The parameter block but for tensors' strides.
+// The parameter blocks but for tensors' strides, and for what lies in an arena.
 shared::cf_problem make_block(const Problem& problem);
+shared::cf_options make_options(const Problem& problem);
+// Whether the problem asks for more than the kernels do that are built without options.
+bool needs_options(const Problem& problem);
 // Cuts a box's workgroups into dispatches within the device's group count and the watchdog's time.
 void emit_groups(const VulkanPlan& plan, KernelId id, KernelId block, const shared::cf_slice& slice,
                  std::int64_t batches, Sink& sink);

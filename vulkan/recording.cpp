@@ -13,13 +13,14 @@ constexpr std::size_t kMostBindings = 16;
 
 // Every binding of the kernel gets one buffer, and nothing else does.
 Status check_bindings(const Pipeline& pipeline, std::span<const Binding> bindings) {
-  const std::size_t expected = pipeline.storage_bindings.size() + (pipeline.uniform ? 1 : 0);
+  const std::size_t expected =
+      pipeline.storage_bindings.size() + (pipeline.uniform_bytes != 0 ? 1 : 0);
   if (bindings.size() != expected || expected > kMostBindings)
     return device_error("kernel {} is bound {} buffers; it has {} bindings, of at most {}",
                         pipeline.name, bindings.size(), expected, kMostBindings);
   for (const Binding& binding : bindings) {
     const auto& storage = pipeline.storage_bindings;
-    const bool known = binding.uniform ? pipeline.uniform && binding.binding == 0
+    const bool known = binding.uniform ? pipeline.uniform_bytes != 0 && binding.binding == 0
                                        : std::find(storage.begin(), storage.end(),
                                                    binding.binding) != storage.end();
     if (!known) return device_error("kernel {} has no binding {}", pipeline.name, binding.binding);

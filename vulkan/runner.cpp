@@ -18,7 +18,7 @@ constexpr std::uint32_t kCopyThreads = 128;  // what every device allows
 // How often a run binds, and how much.
 class BindCounter : public Sink {
  public:
-  explicit BindCounter(bool arena) : arena_(arena) {}
+  explicit BindCounter(const VulkanPlan& plan) : plan_(plan) {}
 
   void copy(const CopyStep&) override {
     bound_.reset();
@@ -27,7 +27,7 @@ class BindCounter : public Sink {
   void compute(const ComputeStep& step) override {
     if (bound_ == step.kernel) return;
     bound_ = step.kernel;
-    add(attention_kernel(step.kernel, arena_));
+    add(attention_kernel(step.kernel, plan_.staged, plan_.options));
   }
   void barrier() override {}
 
@@ -37,10 +37,10 @@ class BindCounter : public Sink {
   void add(const Kernel& kernel) {
     ++capacity_.sets;
     capacity_.storage_buffers += static_cast<std::uint32_t>(kernel.storage_bindings.size());
-    capacity_.uniform_buffers += kernel.uniform ? 1 : 0;
+    capacity_.uniform_buffers += kernel.uniform_bytes != 0 ? 1 : 0;
   }
 
-  const bool arena_;
+  const VulkanPlan& plan_;
   std::optional<KernelId> bound_;
   Capacity capacity_{};
 };
@@ -81,6 +81,7 @@ class Recorder : public Sink {
         make_window(CF_BIND_WORK, workspace, saved_, workspace_bytes - saved_, alignment());
     work_ = window.binding;
     work_skipped_ = static_cast<shared::uint>(window.skipped / 4);
+    option_slice_.arena = work_skipped_;
   }
 
   const Status& status() const { return status_; }
@@ -90,9 +91,9 @@ class Recorder : public Sink {
     bound_.reset();
     const Tensor& tensor = step.tensor;
     const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    const Window window = make_window(CF_BIND_TENSOR, step.id ? args_.buffer(*step.id) : workspace_,
-                                      static_cast<std::uint64_t>(step.first * size),
-                                      static_cast<std::uint64_t>(step.span * size), alignment());
+    const Window window =
+        make_window(CF_BIND_TENSOR, buffer_of(step), static_cast<std::uint64_t>(step.first * size),
+                    static_cast<std::uint64_t>(step.span * size), alignment());
     // Only the piece that is copied, so that copies which need no barrier do not overlap.
     const Window piece = make_window(CF_BIND_WORK, workspace_,
                                      saved_ + 4 * static_cast<std::uint64_t>(step.arena_first),
@@ -128,7 +129,15 @@ class Recorder : public Sink {
         &slice.base_grad_q, &slice.base_grad_k, &slice.base_grad_v};
     for (std::size_t n = 0; n < kTensorCount; ++n)
       *bases[n] += plan_.staged ? work_skipped_ : skipped_[n];
-    recording_.push(&slice, sizeof slice);
+    if (plan_.options) {
+      const struct {
+        shared::cf_slice slice;
+        shared::cf_option_slice option_slice;
+      } both{slice, option_slice_};
+      recording_.push(&both, sizeof both);
+    } else {
+      recording_.push(&slice, sizeof slice);
+    }
     recording_.dispatch(step.groups);
   }
 
@@ -139,22 +148,30 @@ class Recorder : public Sink {
  private:
   std::uint64_t alignment() const { return plan_.caps.alignment; }
 
+  crossflash_buffer buffer_of(const CopyStep& step) const {
+    if (step.id) return args_.buffer(*step.id);
+    return step.option ? args_.option(*step.option) : workspace_;
+  }
+
   void bind(const ComputeStep& step) {
     bound_ = step.kernel;
-    std::array<Binding, 2 + kTensorCount> bindings;
+    const Pipeline& pipeline = *runner_.attention_[static_cast<std::size_t>(step.kernel)];
+    std::array<Binding, 2 + kTensorCount + kOptionCount> bindings;
     std::size_t count = 0;
     Binding& block = bindings[count++];
     block.binding = CF_BIND_PROBLEM;
     block.buffer = runner_.blocks_->handle();
     block.offset = runner_.block_pitch_ * static_cast<VkDeviceSize>(step.block);
-    block.range = sizeof(shared::cf_problem);
+    block.range = pipeline.uniform_bytes;
     block.uniform = true;
     bindings[count++] = work_;
     if (!plan_.staged)
       for (const TensorBinding& tensor : tensor_bindings(step.kernel))
         bindings[count++] = bind_tensor(tensor);
-    status_ = recording_.bind(*runner_.attention_[static_cast<std::size_t>(step.kernel)],
-                              std::span(bindings).first(count));
+    if (!plan_.staged && plan_.options)
+      for (const OptionId option : option_bindings(step.kernel))
+        bindings[count++] = bind_option(option);
+    status_ = recording_.bind(pipeline, std::span(bindings).first(count));
   }
 
   Binding bind_tensor(const TensorBinding& where) {
@@ -173,6 +190,27 @@ class Recorder : public Sink {
     return window.binding;
   }
 
+  Binding bind_option(OptionId id) {
+    const auto extent = static_cast<std::uint64_t>(plan_.problem.option_extent(id));
+    const std::uint64_t size = plan_.problem.option_element(id);
+    if (extent == 0) {  // never read
+      Binding binding = work_;
+      binding.binding = option_binding(id);
+      return binding;
+    }
+    const Window window =
+        make_window(option_binding(id), args_.option(id), 0, extent * size, alignment());
+    const auto n = static_cast<std::uint32_t>(id);
+    const auto skipped =
+        static_cast<shared::uint>(window.skipped / std::min<std::uint64_t>(size, 4));
+    shared::uint* const skips[] = {&option_slice_.skips0, &option_slice_.skips1,
+                                   &option_slice_.skips2};
+    shared::uint& four = *skips[n / 4];
+    const shared::uint shift = 8 * (n % 4);
+    four = (four & ~(0xffu << shift)) | (skipped << shift);
+    return window.binding;
+  }
+
   const Runner& runner_;
   const VulkanPlan& plan_;
   const RunArgs& args_;
@@ -182,6 +220,7 @@ class Recorder : public Sink {
   Binding work_;
   shared::uint work_skipped_ = 0;
   std::array<shared::uint, kTensorCount> skipped_{};  // elements, of the tensors bound now
+  shared::cf_option_slice option_slice_{};
   std::optional<KernelId> bound_;
   Status status_;
 };
@@ -196,7 +235,7 @@ Status Runner::create(Context& context, const VulkanDevice& device, Pipelines& p
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const Problem& p = runner->plan_.problem;
     if (!(pass == Pass::forward ? p.forward : p.backward)) continue;
-    BindCounter counter(runner->plan_.staged);
+    BindCounter counter(runner->plan_);
     emit_steps(runner->plan_, pass, counter);
     auto& pool = runner->recordings_[static_cast<std::size_t>(pass)];
     pool = std::make_unique<RecordingPool>(context, counter.capacity());
@@ -211,7 +250,7 @@ Status Runner::compile(Pipelines& pipelines) {
   const Problem& p = plan_.problem;
   const auto get = [&](KernelId id) {
     const shared::uint dtype = plan_.staged ? shared::CF_F32 : static_cast<shared::uint>(p.dtype);
-    return pipelines.get(attention_kernel(id, plan_.staged),
+    return pipelines.get(attention_kernel(id, plan_.staged, plan_.options),
                          plan_.kernel(id).tile.constants(dtype, p.score.features),
                          &attention_[static_cast<std::size_t>(id)]);
   };
@@ -220,6 +259,8 @@ Status Runner::compile(Pipelines& pipelines) {
     for (const KernelId id :
          {KernelId::backward_dot, KernelId::backward_dkv, KernelId::backward_dq})
       CROSSFLASH_TRY(get(id));
+  if (p.option_extent(OptionId::grad_bias) > 0) CROSSFLASH_TRY(get(KernelId::backward_bias));
+  if (p.option_extent(OptionId::grad_sink) > 0) CROSSFLASH_TRY(get(KernelId::backward_sink));
   if (!plan_.staged) return {};
   for (const crossflash_dtype dtype : {CROSSFLASH_F32, p.dtype})  // lse is f32 always
     for (const std::uint32_t scatter : {0u, 1u}) {
@@ -232,13 +273,17 @@ Status Runner::compile(Pipelines& pipelines) {
 Status Runner::upload_blocks(Transfer& transfer) {
   const VkDeviceSize alignment = std::max<VkDeviceSize>(
       context_.physical().properties.limits.minUniformBufferOffsetAlignment, 16);
-  block_pitch_ = (sizeof(shared::cf_problem) + alignment - 1) / alignment * alignment;
+  constexpr VkDeviceSize bytes = sizeof(shared::cf_problem) + sizeof(shared::cf_options);
+  block_pitch_ = (bytes + alignment - 1) / alignment * alignment;
   CROSSFLASH_TRY(
       Buffer::create(context_, block_pitch_ * kKernelCount, Buffer::Kind::uniform, &blocks_));
   std::vector<std::byte> image(block_pitch_ * kKernelCount);
-  for (std::size_t n = 0; n < kKernelCount; ++n)
-    std::memcpy(image.data() + block_pitch_ * n, &plan_.kernels[n].block,
-                sizeof(shared::cf_problem));
+  for (std::size_t n = 0; n < kKernelCount; ++n) {
+    std::byte* const at = image.data() + block_pitch_ * n;
+    const KernelPlan& kernel = plan_.kernels[n];
+    std::memcpy(at, &kernel.block, sizeof kernel.block);
+    std::memcpy(at + sizeof kernel.block, &kernel.options, sizeof kernel.options);
+  }
   return transfer.upload(*blocks_, 0, image.data(), image.size());
 }
 
@@ -251,13 +296,23 @@ Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
         kTensorNames[n], args.buffers[n],
         static_cast<std::uint64_t>(tensor.extent()) * dtype_size(tensor.dtype)));
   }
+  for (std::size_t n = 0; n < kOptionCount; ++n) {
+    const auto id = static_cast<OptionId>(n);
+    if (plan_.problem.uses(id, pass == Pass::backward))
+      CROSSFLASH_TRY(
+          device_.check_stretch(kOptionNames[n], args.option(id),
+                                static_cast<std::uint64_t>(plan_.problem.option_extent(id)) *
+                                    plan_.problem.option_element(id)));
+  }
   return device_.check_stretch("workspace", args.workspace, plan_.workspace(pass));
 }
 
 Status Runner::run(Pass pass, const RunArgs& args) {
   CROSSFLASH_TRY(check_buffers(pass, args));
   const Problem& p = plan_.problem;
-  if (p.batch == 0 || (p.seq_q == 0 && (pass == Pass::forward || p.seq_k == 0))) return {};
+  const bool sink_gradient = pass == Pass::backward && p.sink_gradient;  // written always
+  if (p.batch == 0) return {};
+  if (p.seq_q == 0 && (pass == Pass::forward || p.seq_k == 0) && !sink_gradient) return {};
   crossflash_buffer workspace = args.workspace;
   std::uint64_t bytes = plan_.workspace(pass);
   if (workspace.handle == nullptr || bytes == 0) {

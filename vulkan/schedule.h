@@ -12,16 +12,24 @@
 
 namespace crossflash::vulkan {
 
-enum class KernelId { forward, backward_dot, backward_dkv, backward_dq };
-constexpr std::size_t kKernelCount = 4;
+enum class KernelId {
+  forward,
+  backward_dot,
+  backward_dkv,
+  backward_dq,
+  backward_bias,
+  backward_sink
+};
+constexpr std::size_t kKernelCount = 6;
 constexpr std::array<const char*, kKernelCount> kKernelNames = {"forward", "row dot", "dK/dV",
-                                                                "dQ"};
+                                                                "dQ",      "dBias",   "dSink"};
 
 // Moves a window of a tensor to the arena, or back. It spans no more than a binding can.
 struct CopyStep {
   Tensor tensor;
-  std::optional<TensorId> id;  // whose buffer; none: the rows saved in the workspace
-  bool scatter;                // arena to tensor
+  std::optional<TensorId> id;  // whose buffer; neither: the rows saved in the workspace
+  std::optional<OptionId> option;
+  bool scatter;  // arena to tensor
   // Elements of the tensor, and words of the arena: the window's corner, and from there to one past
   // its last.
   std::int64_t first, span;

@@ -5,7 +5,10 @@
 // queries becomes a loop over boxes, the state carrying the accumulators. What dQ leaves for dK/dV
 // is scattered to and gathered from the workspace before the arena.
 //
-//   arena: for each tensor of the kernel [batches][heads][rows][width]
+//   arena: for each tensor of the kernel [batches][heads][rows][width]; of the options bias and
+//   mask
+//          [batches][heads][queries][keys], with 1 in the place of axes that share an element, and
+//          for each head its slope and its sink
 #include <algorithm>
 #include <span>
 
@@ -56,6 +59,18 @@ std::int64_t row_words(const Problem& p, std::span<const TensorId> tensors) {
   return words;
 }
 
+// The words of a row of the mask that so many keys may touch.
+std::int64_t mask_words(std::int64_t keys) { return keys / 32 + 2; }
+
+// Words of the options of one head in the arena.
+std::int64_t option_words(const Problem& p, std::int64_t queries, std::int64_t keys) {
+  const ScoreStrides& bias = p.bias.strides;
+  std::int64_t words = 2 + 4;  // slope, sink, random state
+  if (p.bias.given) words += (bias.seq_q != 0 ? queries : 1) * (bias.seq_k != 0 ? keys : 1);
+  if (p.mask.given) words += (p.mask.strides.seq_q != 0 ? queries : 1) * mask_words(keys);
+  return words;
+}
+
 std::int64_t round_down(std::int64_t n, std::int64_t unit) { return n / unit * unit; }
 
 // The largest box whose tensors fit the arena: whole sequences of as many heads as fit, else half
@@ -75,7 +90,11 @@ Status choose_box(KernelId id, VulkanPlan* plan) {
 
   Box& box = plan->kernel(id).box;
   box.members = 1;
-  const std::int64_t whole_head = seq_q * query_words + seq_k * key_words;
+  const auto words = [&](std::int64_t queries, std::int64_t keys) {
+    return queries * query_words + keys * key_words +
+           (plan->options ? option_words(p, queries, keys) : 0);
+  };
+  const std::int64_t whole_head = words(seq_q, seq_k);
   if (whole_head <= budget) {
     const std::int64_t slots = budget / whole_head;
     box.heads = std::min(p.heads_kv, slots);
@@ -90,6 +109,12 @@ Status choose_box(KernelId id, VulkanPlan* plan) {
   if (box.queries < seq_q && box.queries >= 8) box.queries = round_down(box.queries, 8);
   if (box.queries > 0 && box.keys < seq_k)  // what the queries left over
     box.keys = std::min(seq_k, round_down((budget - box.queries * query_words) / key_words, 8));
+  // Bias and mask grow with the product of both sides.
+  while (words(box.queries, box.keys) > budget && std::max(box.queries, box.keys) > 8) {
+    std::int64_t& longer = box.queries > box.keys ? box.queries : box.keys;
+    longer = std::max<std::int64_t>(round_down(longer / 2, 8), 8);
+  }
+  if (words(box.queries, box.keys) > budget) box.keys = 0;
   if (box.keys < 1 || box.queries < 1)
     return unsupported("a storage binding covers {} bytes; the {} kernel needs more for one tile",
                        plan->caps.range, kKernelNames[std::size_t(id)]);
@@ -126,6 +151,38 @@ std::uint64_t lay_out(KernelId id, VulkanPlan* plan) {
     kernel.mend = take(box.queries, 1);
   }
   kernel.state = take(c.owns_keys ? box.keys : box.queries, c.state);
+  if (!plan->options) return words;
+
+  const Problem& p = plan->problem;
+  kernel.options = make_options(p);
+  const auto at = [&words, unit](std::int64_t count) {
+    const auto first = static_cast<uint>(words);
+    words += (static_cast<std::uint64_t>(count) + unit - 1) / unit * unit;
+    return first;
+  };
+  // Compact, with stride 0 where the tensor has it.
+  const auto place_scores = [&](const ScoreStrides& of, std::int64_t row, uint* first) {
+    shared::cf_score_strides s{0, 0, 0, of.seq_k != 0 ? 1u : 0u};
+    std::int64_t size = of.seq_k != 0 ? row : 1;
+    const auto axis = [&size](std::int64_t stride, std::int64_t extent, uint* own) {
+      if (stride == 0) return;
+      *own = static_cast<uint>(size);
+      size *= extent;
+    };
+    axis(of.seq_q, box.queries, &s.seq_q);
+    axis(of.head, box.heads, &s.head);
+    axis(of.batch, box.batches, &s.batch);
+    *first = at(size);
+    return s;
+  };
+  if (p.bias.given)
+    kernel.options.bias = place_scores(p.bias.strides, box.keys, &kernel.options.arena_bias);
+  if (p.mask.given)
+    kernel.options.mask =
+        place_scores(p.mask.strides, mask_words(box.keys), &kernel.options.arena_mask);
+  kernel.options.arena_alibi = at(box.heads);
+  kernel.options.arena_sink = at(box.heads);
+  kernel.options.arena_random = at(4);
   return words;
 }
 
@@ -275,9 +332,75 @@ class Stager {
   }
 
   void compute() {
+    if (plan_.options) gather_options();
     sink_.barrier();
     emit_groups(plan_, id_, id_, slice_, batches_, sink_);
     sink_.barrier();
+  }
+
+  // What the options have for this box.
+  void gather_options() {
+    const Problem& p = problem_;
+    const shared::cf_options& o = kernel_.options;
+    const std::int64_t keys = slice_.key_end - slice_.key_begin;
+    if (p.bias.given && keys > 0)
+      gather_scores(OptionId::bias, p.bias.strides, o.bias, o.arena_bias, slice_.key_begin, keys);
+    if (p.mask.given && keys > 0) {
+      const std::int64_t first = slice_.key_begin / 32;
+      gather_scores(OptionId::mask, p.mask.strides, o.mask, o.arena_mask, first,
+                    (slice_.key_end - 1) / 32 - first + 1);
+    }
+    if (p.has(shared::CF_ALIBI)) gather_heads(OptionId::alibi, o.arena_alibi);
+    if (p.has(shared::CF_SINK)) gather_heads(OptionId::sink, o.arena_sink);
+    if (p.random_on_device) {
+      Window w{};
+      w.count = {1, 1, 1};
+      w.width = 4;
+      w.arena_first = o.arena_random;
+      emit_window(words_of(4), {}, OptionId::random, false, w);
+    }
+  }
+
+  // Elements or words [first, first + row) of the rows of the box's queries.
+  void gather_scores(OptionId id, const ScoreStrides& from, const shared::cf_score_strides& to,
+                     std::uint32_t arena, std::int64_t first, std::int64_t row) {
+    const std::int64_t queries = slice_.query_end - slice_.query_begin;
+    if (queries <= 0) return;
+    Tensor t = words_of(problem_.option_extent(id));
+    if (id == OptionId::bias) t.dtype = problem_.bias.dtype;
+    Window w{};
+    const auto extent = [](std::int64_t stride, std::int64_t n) { return stride != 0 ? n : 1; };
+    w.count = {extent(from.batch, batches_), extent(from.head, slice_.heads),
+               extent(from.seq_q, queries)};
+    w.tensor = {from.batch, from.head * problem_.group(), from.seq_q};
+    w.arena = {to.batch, to.head, to.seq_q};
+    w.width = extent(from.seq_k, row);
+    w.first = slice_.batch_begin * from.batch + query_head() * from.head +
+              slice_.query_begin * from.seq_q + first * from.seq_k;
+    w.arena_first = arena;
+    emit_window(t, {}, id, false, w);
+  }
+
+  // A number for each of the box's heads.
+  void gather_heads(OptionId id, std::uint32_t arena) {
+    Window w{};
+    w.count = {1, 1, slice_.heads};
+    w.tensor = {0, 0, problem_.group()};
+    w.arena = {0, 0, 1};
+    w.width = 1;
+    w.first = query_head();
+    w.arena_first = arena;
+    emit_window(words_of(problem_.heads_q), {}, id, false, w);
+  }
+
+  // The box's first query head.
+  std::int64_t query_head() const {
+    return slice_.head_begin * problem_.group() + slice_.group_begin;
+  }
+
+  // So many 32-bit words as a tensor, which are copied as they are.
+  static Tensor words_of(std::int64_t count) {
+    return {CROSSFLASH_F32, 1, 1, 1, count, {count, count, count}};
   }
 
   void move(TensorId id, bool scatter) {
@@ -302,7 +425,8 @@ class Stager {
     w.arena = {kernel_.box.heads * arena_row, arena_row, t.width};
     w.first = slice_.batch_begin * t.strides.batch + head * t.strides.head + row * t.strides.seq;
     w.arena_first = arena;
-    if (rows > 0) emit_window(t, id, scatter, w);
+    w.width = t.width;
+    if (rows > 0) emit_window(t, id, {}, scatter, w);
   }
 
   std::int64_t kernel_rows(bool key_side) const {
@@ -312,10 +436,12 @@ class Stager {
   struct Window {
     std::array<std::int64_t, 3> count, tensor, arena;
     std::int64_t first, arena_first;
+    std::int64_t width;  // of the innermost axis
   };
 
-  void emit_window(const Tensor& t, std::optional<TensorId> id, bool scatter, const Window& w) {
-    std::int64_t span = t.width, arena_span = t.width;
+  void emit_window(const Tensor& t, std::optional<TensorId> id, std::optional<OptionId> option,
+                   bool scatter, const Window& w) {
+    std::int64_t span = w.width, arena_span = w.width;
     std::size_t longest = 0;
     for (std::size_t axis = 0; axis < 3; ++axis) {
       span += (w.count[axis] - 1) * w.tensor[axis];
@@ -330,8 +456,8 @@ class Stager {
       high.count[longest] -= low.count[longest];
       high.first += low.count[longest] * w.tensor[longest];
       high.arena_first += low.count[longest] * w.arena[longest];
-      emit_window(t, id, scatter, low);
-      emit_window(t, id, scatter, high);
+      emit_window(t, id, option, scatter, low);
+      emit_window(t, id, option, scatter, high);
       return;
     }
     const auto u = [](std::int64_t n) { return static_cast<uint>(n); };
@@ -341,6 +467,7 @@ class Stager {
     CopyStep step{};
     step.tensor = t;
     step.id = id;
+    step.option = option;
     step.scatter = scatter;
     step.first = w.first;
     step.span = span;
@@ -349,7 +476,7 @@ class Stager {
     step.copy = {u(w.count[0]),
                  u(w.count[1]),
                  u(w.count[2]),
-                 u(t.width),
+                 u(w.width),
                  stride(0),
                  stride(1),
                  stride(2),
@@ -362,7 +489,7 @@ class Stager {
                  0,
                  0,
                  0};
-    step.elements = static_cast<std::uint64_t>(w.count[0] * w.count[1] * w.count[2] * t.width);
+    step.elements = static_cast<std::uint64_t>(w.count[0] * w.count[1] * w.count[2] * w.width);
     sink_.copy(step);
   }
 
@@ -375,6 +502,25 @@ class Stager {
   std::int64_t batches_ = 0;
 };
 
+// The host gathers rows, so it must know where they are; a gradient that boxes share would need
+// sums beside the arena.
+Status check_options(const Problem& p) {
+  const auto refused = [](const char* name, int value, const char* why) {
+    return unsupported("{} is {}; {}", name, value, why);
+  };
+  constexpr const char* kOnDevice = "the host, which gathers rows, does not know where they lie";
+  if (p.sequences.q != CROSSFLASH_ROWS_ALL)
+    return refused("rows_q", static_cast<int>(p.sequences.q), kOnDevice);
+  if (p.sequences.k != CROSSFLASH_ROWS_ALL)
+    return refused("rows_k", static_cast<int>(p.sequences.k), kOnDevice);
+  if (p.pages.size > 0) return refused("page_size", static_cast<int>(p.pages.size), kOnDevice);
+  if (p.bias.gradient)
+    return refused("bias", CROSSFLASH_WITH_GRADIENT, "its gradient needs tensors as they lie");
+  if (p.sink_gradient)
+    return refused("sink", CROSSFLASH_WITH_GRADIENT, "its gradient needs tensors as they lie");
+  return {};
+}
+
 }  // namespace
 
 Status plan_staged(VulkanPlan* plan) {
@@ -385,6 +531,7 @@ Status plan_staged(VulkanPlan* plan) {
   if (plan->caps.range < 16384)
     return unsupported("a storage binding covers {} bytes; at least 16384 are needed",
                        plan->caps.range);
+  CROSSFLASH_TRY(check_options(p));
   if (p.forward) CROSSFLASH_TRY(plan_kernel(KernelId::forward, plan, &plan->forward_workspace));
   if (p.backward) {
     CROSSFLASH_TRY(choose_kernel_tile(KernelId::backward_dot, plan));

@@ -113,6 +113,55 @@ struct cf_copy {
   uint reserved0, reserved1, reserved2;
 };
 
+// How many rows each sequence has, as crossflash_rows.
+CF_CONST uint CF_ROWS_ALL = 0u;
+CF_CONST uint CF_ROWS_LENGTHS = 1u;
+CF_CONST uint CF_ROWS_OFFSETS = 2u;
+
+// Over (batch, query head, query, key); 0: all of the axis share the element.
+struct cf_score_strides {
+  uint batch;
+  uint head;
+  uint seq_q;
+  uint seq_k;
+};
+
+// What the options of a problem ask for beyond cf_score; follows cf_problem in the uniform block of
+// the kernels that are built with options.
+struct cf_options {
+  cf_score_strides bias;
+  cf_score_strides grad_bias;
+  cf_score_strides mask;   // 32-bit words
+  uint bias_dtype;
+  uint rows_q;             // CF_ROWS_*, like the next
+  uint rows_k;
+  uint index_words;        // of a length or offset
+  int total_q;             // rows of packed tensors
+  int total_k;
+  uint top_left;           // the corner of the mask
+  uint random_on_device;
+  int page_size;           // keys of a page; 0: not paged
+  int pages;
+  uint pages_of_sequence;  // entries of a row of the table
+  uint batch;
+  uint arena_bias;         // first words in the arena, where the tensors are found there
+  uint arena_alibi;
+  uint arena_sink;
+  uint arena_mask;
+  uint arena_random;
+  uint reserved0, reserved1, reserved2;
+};
+
+// Push constants that follow cf_slice in those kernels. A binding starts at an aligned offset at or
+// before the buffer: skips* are the elements between, a byte for each buffer (an offset is aligned
+// to 256 bytes at most, an element has 2 at least), in the order of crossflash_args.
+struct cf_option_slice {
+  uint skips0;
+  uint skips1;
+  uint skips2;
+  uint arena;  // first word of the arena in the work binding
+};
+
 // Vulkan binding numbers (set 0). A kernel declares those it uses. A kernel built for the arena
 // finds every tensor in CF_BIND_WORK.
 #define CF_BIND_PROBLEM 0
@@ -126,6 +175,16 @@ struct cf_copy {
 #define CF_BIND_GRAD_K 8
 #define CF_BIND_GRAD_V 9
 #define CF_BIND_LSE 10
+#define CF_BIND_BIAS 11  // from here on in the order of crossflash_args
+#define CF_BIND_ALIBI 12
+#define CF_BIND_SINK 13
+#define CF_BIND_MASK 14
+#define CF_BIND_ROWS_Q 15
+#define CF_BIND_ROWS_K 16
+#define CF_BIND_PAGE_TABLE 17
+#define CF_BIND_RANDOM 18
+#define CF_BIND_GRAD_BIAS 19
+#define CF_BIND_GRAD_SINK 20
 #define CF_BIND_TENSOR 2  // copy.comp: the tensor's window
 
 // Vulkan specialization constants.
@@ -145,6 +204,8 @@ struct cf_copy {
 #ifndef CF_GLSL
 static_assert(sizeof(cf_problem) == 3 * 16 + 9 * 16, "std140: a multiple of 16 without holes");
 static_assert(sizeof(cf_slice) == 112, "push constants: 128 bytes at most");
+static_assert(sizeof(cf_options) == 8 * 16, "std140: a multiple of 16 without holes");
+static_assert(sizeof(cf_slice) + sizeof(cf_option_slice) == 128, "push constants: at most that");
 static_assert(sizeof(cf_copy) == 64, "push constants: 128 bytes at most");
 #endif
 

@@ -9,6 +9,7 @@
 
 #include "common/case_line.h"
 #include "common/half.h"
+#include "vulkan/kernels.h"
 #include "vulkan/plan.h"
 
 namespace crossflash::vulkan {
@@ -53,8 +54,10 @@ class Auditor : public Sink {
       EXPECT_LE(step.flops, plan_.caps.flops_per_dispatch);
     }
     if (step.kernel == KernelId::backward_dot) return;
+    if (step.kernel == KernelId::backward_sink) return add_sink(step.slice, step.groups);
     EXPECT_LE(tile.shared_bytes(), plan_.caps.shared_bytes);
     if ((step.slice.carry & shared::CF_CARRY_OUT) != 0) return;
+    if (step.kernel == KernelId::backward_bias) return add_bias(step.slice, step.groups);
     const bool keys = step.kernel == KernelId::backward_dkv;
     const int begin = keys ? step.slice.key_begin : step.slice.query_begin;
     const int end = keys ? step.slice.key_end : step.slice.query_end;
@@ -75,6 +78,26 @@ class Auditor : public Sink {
 
   void barrier() override {}
 
+  // Every element of the gradient is written once, and every row is in that of a sink once.
+  void expect_gradients_of_options() const {
+    const Problem& p = plan_.problem;
+    if (p.option_extent(OptionId::grad_bias) > 0) {
+      const Tile& tile = plan_.kernel(KernelId::backward_bias).tile;
+      const ScoreStrides& s = p.bias.grad_strides;
+      const auto tiles = [](std::int64_t stride, std::int64_t extent, std::int64_t unit) {
+        return static_cast<std::size_t>(stride != 0 ? (extent + unit - 1) / unit : 1);
+      };
+      EXPECT_EQ(bias_tiles_.size(), tiles(s.batch, p.batch, 1) * tiles(s.head, p.heads_q, 1) *
+                                        tiles(s.seq_q, p.seq_q, tile.tile_rows()) *
+                                        tiles(s.seq_k, p.seq_k, tile.tile_cols()));
+      for (const auto& [group, times] : bias_tiles_) EXPECT_EQ(times, 1) << group;
+    }
+    if (p.sink_gradient) {
+      EXPECT_EQ(sink_rows_.size(), static_cast<std::size_t>(p.batch * p.heads_q * p.seq_q));
+      for (const auto& [row, times] : sink_rows_) EXPECT_EQ(times, 1);
+    }
+  }
+
   void expect_all_once(KernelId id) const {
     const Problem& p = plan_.problem;
     const bool keys = id == KernelId::backward_dkv;
@@ -89,7 +112,26 @@ class Auditor : public Sink {
   }
 
  private:
+  void add_bias(const shared::cf_slice& slice, std::uint32_t groups) {
+    const std::uint64_t state = std::uint64_t{groups} *
+                                plan_.kernel(KernelId::backward_bias).tile.tile_rows() *
+                                plan_.kernel(KernelId::backward_bias).tile.tile_cols();
+    if (slice.carry != 0) {
+      EXPECT_LE(4 * (slice.base_state + state), plan_.backward_workspace);
+    }
+    if ((slice.carry & shared::CF_CARRY_OUT) != 0) return;
+    for (std::uint32_t n = 0; n < groups; ++n) ++bias_tiles_[slice.first_group + n];
+  }
+
+  void add_sink(const shared::cf_slice& slice, std::uint32_t groups) {
+    for (std::uint32_t h = slice.first_group; h < slice.first_group + groups; ++h)
+      for (std::uint32_t b = slice.batch_begin; b < slice.batch_begin + slice.group_count; ++b)
+        for (int i = slice.query_begin; i < slice.query_end; ++i) ++sink_rows_[{h, b, i}];
+  }
+
   const VulkanPlan& plan_;
+  std::map<std::uint32_t, int> bias_tiles_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, int>, int> sink_rows_;
   std::map<std::tuple<KernelId, std::uint32_t, std::uint32_t, std::uint32_t, int>, int> finished_;
 };
 
@@ -110,7 +152,19 @@ const char* const kCases[] = {"batch=2 seq=200x300 heads=8/2 d=64",
                               "seq=130x70 heads=6/3 d=512 dv=256 type=f16 window=20,0",
                               "batch=2 seq=40x90 heads=2 d=1 type=bf16 causal=bottom-right",
                               "batch=2 seq=64x0 heads=2 d=8",
-                              "batch=2 seq=0x64 heads=2 d=8"};
+                              "batch=2 seq=0x64 heads=2 d=8",
+                              "batch=2 seq=200x300 heads=8/2 d=64 bias=hqk alibi sink type=f16",
+                              "batch=2 seq=200x300 heads=4/2 d=64 dbias dsink",
+                              "batch=3 seq=500x300 heads=4/2 d=32 bias=bk dbias type=bf16",
+                              "batch=2 seq=700 heads=4 d=40 mask=hqk causal=top-left",
+                              "batch=3 seq=300x200 heads=4/2 d=32 rows=lengths/offsets dsink",
+                              "batch=2 seq=64 heads=2 d=32 dropout=0.3 device-seed",
+                              "batch=2 seq=1x400 heads=4 d=64 page=16 passes=forward"};
+
+// Whether only the direct variant has the option.
+bool only_direct(const Problem& p) {
+  return p.sequences.any() || p.pages.size > 0 || p.bias.gradient || p.sink_gradient;
+}
 
 TEST(VulkanPlan, DoesEverythingOnceWithinTheLimits) {
   int planned = 0;
@@ -129,16 +183,20 @@ TEST(VulkanPlan, DoesEverythingOnceWithinTheLimits) {
           // Staged refuses only where not even 8 rows of every tensor fit a binding.
           EXPECT_EQ(status.code(), CROSSFLASH_UNSUPPORTED);
           const bool too_wide = problem.d == 512 && caps.range == 65536;
-          EXPECT_TRUE(variant == std::string("direct") || too_wide) << status.text();
+          EXPECT_TRUE(variant == std::string("direct") || too_wide || only_direct(problem))
+              << status.text();
           continue;
         }
         ++planned;
         EXPECT_LE(plan.forward_workspace, caps.range);
         Auditor auditor(plan);
         emit_steps(plan, Pass::forward, auditor);
+        auditor.expect_all_once(KernelId::forward);
+        if (!problem.backward) continue;
         emit_steps(plan, Pass::backward, auditor);
-        for (const KernelId id : {KernelId::forward, KernelId::backward_dq, KernelId::backward_dkv})
+        for (const KernelId id : {KernelId::backward_dq, KernelId::backward_dkv})
           auditor.expect_all_once(id);
+        auditor.expect_gradients_of_options();
       }
   EXPECT_GT(planned, 100);
 }
@@ -153,6 +211,53 @@ TEST(VulkanPlan, WorkspaceGrowsWithTheSequenceAndNotWithItsSquare) {
     ASSERT_TRUE(make_plan(problem, invented(""), variant, &plan).ok());
     EXPECT_LE(plan.forward_workspace, std::uint64_t{100} << 20);
     EXPECT_LE(plan.backward_workspace, std::uint64_t{100} << 20);
+  }
+}
+
+// What a device or variant cannot do is refused with the field that asks for it.
+TEST(VulkanPlan, RefusesOptionsByName) {
+  struct Refusal {
+    const char *limits, *line, *names;
+  };
+  const Refusal refusals[] = {
+      {"floor", "batch=2 seq=40 d=16 rows=lengths", "rows_q is 1"},
+      {"floor", "batch=2 seq=40 d=16 rows=all/offsets", "rows_k is 2"},
+      {"floor", "seq=1x40 d=16 page=16 passes=forward", "page_size is 16"},
+      {"floor", "seq=40 d=16 dbias", "bias is 2"},
+      {"floor", "seq=40 d=16 dsink", "sink is 2"},
+      {"range=65536", "seq=200 d=16 rows=lengths dbias", "bias spans 160000 bytes"}};
+  for (const Refusal& refusal : refusals) {
+    SCOPED_TRACE(refusal.line);
+    Case c = default_case();
+    ASSERT_TRUE(parse_case(refusal.line, &c).ok());
+    Problem problem;
+    ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+    VulkanPlan plan;
+    const Status status = make_plan(problem, invented(refusal.limits), "", &plan);
+    EXPECT_EQ(status.code(), CROSSFLASH_UNSUPPORTED);
+    EXPECT_NE(status.text().find(refusal.names), std::string::npos) << status.text();
+  }
+}
+
+// Planning says how many buffers the kernels bind; each pass must fit what it says.
+TEST(VulkanPlan, CountsTheBuffersOfItsKernels) {
+  for (const char* line : {"seq=40 d=16", "seq=40 d=16 passes=forward", "seq=40 d=16 alibi"}) {
+    SCOPED_TRACE(line);
+    Case c = default_case();
+    ASSERT_TRUE(parse_case(line, &c).ok());
+    Problem problem;
+    ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+    const bool options = needs_options(problem);
+    std::size_t most = 0;
+    for (std::size_t n = 0; n < (options ? kKernelCount : 4); ++n)
+      if (const auto id = static_cast<KernelId>(n); problem.backward || id == KernelId::forward)
+        most = std::max(most, attention_kernel(id, false, options).storage_bindings.size());
+    VulkanPlan plan;
+    Caps caps = invented("");
+    caps.storage_buffers = static_cast<std::uint32_t>(most);
+    EXPECT_TRUE(make_plan(problem, caps, "direct", &plan).ok());
+    caps.storage_buffers -= 1;
+    EXPECT_FALSE(make_plan(problem, caps, "direct", &plan).ok());
   }
 }
 

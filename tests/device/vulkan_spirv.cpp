@@ -94,18 +94,18 @@ std::vector<std::uint32_t> packed(std::size_t bytes) {
 }
 
 TEST(SpirvInterface, IsWhatTheHostBinds) {
-  ASSERT_EQ(all_kernels().size(), 2 * kKernelCount + 1);
+  // Four kernels in four builds, those of the gradients of options, and the copy.
+  ASSERT_EQ(all_kernels().size(), 4u * 4 + 2 + 1);
   for (const Kernel* kernel : all_kernels()) {
     SCOPED_TRACE(kernel->name);
     const Module module(kernel->spirv);
     EXPECT_EQ(module.bindings(true), std::set<std::uint32_t>(kernel->storage_bindings.begin(),
                                                              kernel->storage_bindings.end()));
-    EXPECT_EQ(module.bindings(false), kernel->uniform ? std::set<std::uint32_t>{CF_BIND_PROBLEM}
-                                                      : std::set<std::uint32_t>{});
+    const bool uniform = kernel->uniform_bytes != 0;
+    EXPECT_EQ(module.bindings(false),
+              uniform ? std::set<std::uint32_t>{CF_BIND_PROBLEM} : std::set<std::uint32_t>{});
     EXPECT_EQ(module.scalars(Module::kPushConstant), packed(kernel->push_bytes));
-    if (kernel->uniform) {
-      EXPECT_EQ(module.scalars(Module::kUniform), packed(sizeof(shared::cf_problem)));
-    }
+    EXPECT_EQ(module.scalars(Module::kUniform), packed(kernel->uniform_bytes));
     const std::uint32_t last = kernel == &copy_kernel() ? CF_SPEC_SCATTER : CF_SPEC_FEATURES;
     for (const std::uint32_t id : module.constant_ids()) EXPECT_LE(id, last);
     EXPECT_TRUE(module.constant_ids().contains(CF_SPEC_THREADS));

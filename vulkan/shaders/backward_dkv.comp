@@ -22,7 +22,8 @@ CF_WRITES(grad_v, CF_BIND_GRAD_V)
 void main() {
   const Item w = find_item(slice.key_begin, slice.key_end, 1, BR);
   const int j0 = w.tile_begin;
-  const int rows = min(int(BR), slice.key_end - j0);  // keys of this tile
+  const int rows = rows_within(j0, KEY_END);  // keys of this tile
+  open_random();
   const uint k0 = key_element(problem.k, slice.base_k, w, j0 - slice.key_begin);
   const uint v0 = key_element(problem.v, slice.base_v, w, j0 - slice.key_begin);
   const uint state_pitch = problem.k.width + problem.v.width;
@@ -40,14 +41,15 @@ void main() {
     RESUME_EACH(dv, WIDTH_B, rows, problem.v.width, RESUME_DV)
   }
 
-  const int query_begin =
-      max(slice.query_begin, cf_queries_begin(problem.visibility, j0, problem.seq_q));
+  const int query_begin = max(slice.query_begin, cf_queries_begin(VISIBILITY, j0, SEQ_Q));
   const int query_end =
-      min(slice.query_end, cf_queries_end(problem.visibility, j0 + rows, problem.seq_q));
+      loop_end(rows, min(QUERY_END, cf_queries_end(VISIBILITY, j0 + rows, SEQ_Q)));
   for (uint member = 0; member < slice.group_count; ++member) {
     const uint bh = flat_head(w, member);
+    open_head(w, member);
     for (int i0 = query_begin; i0 < query_end; i0 += int(BC)) {
       const int columns = min(int(BC), query_end - i0);  // queries of this tile
+      if (!tile_takes_part(i0, i0 + columns, j0, j0 + rows)) continue;
       const int at = i0 - slice.query_begin;
       const uint q0 = query_element(problem.q, slice.base_q, w, member, at);
       const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, member, at);
@@ -63,7 +65,7 @@ void main() {
               columns, problem.v.width)  // dP^T = V dO^T
 
       const bool full = columns == int(BC) && rows == int(BR) &&
-                        cf_tile_full(problem.visibility, i0, i0 + columns, j0, j0 + rows);
+                        cf_tile_full(VISIBILITY, i0, i0 + columns, j0, j0 + rows);
       [[unroll]] for (uint c = 0; c < COLS; ++c) {
         const uint column = first_col() + c;
         const int i = i0 + int(column);
@@ -75,10 +77,10 @@ void main() {
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
           const uint n = r * COLS + c;
           const int j = j0 + int(first_row() + r);
-          const bool seen =
-              full || (inside && j < slice.key_end && cf_visible(problem.visibility, i, j));
+          const bool seen = takes_part(
+              full || (inside && j < KEY_END && cf_visible(VISIBILITY, i, j)), true, i, j);
           const float p =
-              seen ? cf_probability(cf_score_value(problem.score, s[n]), lse) * mend : 0.0;
+              seen ? cf_probability(score_of(s[n], i, j), lse) * mend : 0.0;
           const float z = dropout_factor(block, uint(j));
           ds[n] = raw_gradient(s[n], p, z, ds[n], D);
           s[n] = p * z;
@@ -102,12 +104,13 @@ void main() {
     FOR_EACH(dv, WIDTH_B, rows, problem.v.width, SUSPEND_DV)
     return;
   }
+  const int written = KEYS_TO_WRITE(j0, rows);
   const uint grad_k0 = key_element(problem.grad_k, slice.base_grad_k, w, j0 - slice.key_begin);
   const uint grad_v0 = key_element(problem.grad_v, slice.base_grad_v, w, j0 - slice.key_begin);
 #define STORE_DK(row, column, value, count) \
   store4_grad_k(grad_k0 + row * problem.grad_k.seq + column, value, count)
 #define STORE_DV(row, column, value, count) \
   store4_grad_v(grad_v0 + row * problem.grad_v.seq + column, value, count)
-  FOR_EACH(dk, WIDTH_A, rows, problem.k.width, STORE_DK)
-  FOR_EACH(dv, WIDTH_B, rows, problem.v.width, STORE_DV)
+  FOR_EACH(dk, WIDTH_A, written, problem.k.width, STORE_DK)
+  FOR_EACH(dv, WIDTH_B, written, problem.v.width, STORE_DV)
 }

@@ -13,7 +13,7 @@ CF_READS(grad_o, CF_BIND_GRAD_O)
 void main() {
   const Item w = find_item(slice.query_begin, slice.query_end, slice.group_count, THREADS);
   const int i = w.tile_begin + int(gl_LocalInvocationIndex);
-  if (i >= slice.query_end) return;
+  if (i >= QUERY_END) return;
   const int row = i - slice.query_begin;
   const uint o0 = query_element(problem.o, slice.base_o, w, w.member, row);
   const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, w.member, row);

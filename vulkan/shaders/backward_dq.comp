@@ -21,7 +21,9 @@ CF_WRITES(grad_q, CF_BIND_GRAD_Q)
 void main() {
   const Item w = find_item(slice.query_begin, slice.query_end, slice.group_count, BR);
   const int i0 = w.tile_begin;
-  const int rows = min(int(BR), slice.query_end - i0);  // queries of this tile
+  const int rows = rows_within(i0, QUERY_END);  // queries of this tile
+  open_random();
+  open_head(w, w.member);
   const uint bh = flat_head(w, w.member);
   const int at = i0 - slice.query_begin;
   const uint q0 = query_element(problem.q, slice.base_q, w, w.member, at);
@@ -52,12 +54,13 @@ void main() {
         sum[r] = work[state + (first_row() + r) * state_pitch + problem.q.width];
   }
 
-  const int key_begin = max(slice.key_begin, cf_keys_begin(problem.visibility, i0));
-  const int key_end = min(slice.key_end, cf_keys_end(problem.visibility, i0 + rows));
+  const int key_begin = max(slice.key_begin, cf_keys_begin(VISIBILITY, i0));
+  const int key_end = loop_end(rows, min(KEY_END, cf_keys_end(VISIBILITY, i0 + rows)));
   // Tiles start at whole blocks of dropout's draws.
   for (int j0 = key_begin & ~int(CF_DROPOUT_KEYS - 1); j0 < key_end; j0 += int(BC)) {
     const int from = key_begin - j0;  // keys of this tile: [from, to)
     const int to = key_end - j0;
+    if (!tile_takes_part(i0, i0 + rows, max(j0, key_begin), min(j0 + int(BC), key_end))) continue;
     const uint k0 = key_element(problem.k, slice.base_k, w, j0 - slice.key_begin);
     const uint v0 = key_element(problem.v, slice.base_v, w, j0 - slice.key_begin);
 
@@ -69,7 +72,7 @@ void main() {
             to, problem.v.width)  // dP = dO V^T
 
     const bool full = from <= 0 && to >= int(BC) &&
-                      cf_tile_full(problem.visibility, i0, i0 + rows, j0, j0 + int(BC));
+                      cf_tile_full(VISIBILITY, i0, i0 + rows, j0, j0 + int(BC));
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
       const int i = i0 + int(first_row() + r);
       const uvec4 block = dropout_block(bh, uint(i), uint(j0) + first_col());
@@ -77,9 +80,9 @@ void main() {
       [[unroll]] for (uint c = 0; c < COLS; ++c) {
         const uint n = r * COLS + c;
         const int j = j0 + int(first_col() + c);
-        const bool seen =
-            full || (j >= key_begin && j < key_end && cf_visible(problem.visibility, i, j));
-        const float p = seen ? cf_probability(cf_score_value(problem.score, s[n]), lse[r]) : 0.0;
+        const bool seen = takes_part(
+            full || (j >= key_begin && j < key_end && cf_visible(VISIBILITY, i, j)), i < i0 + rows, i, j);
+        const float p = seen ? cf_probability(score_of(s[n], i, j), lse[r]) : 0.0;
         ds[n] = raw_gradient(s[n], p, dropout_factor(block, uint(j)), ds[n], D[r]);
         tile_sum += p;
       }
@@ -99,8 +102,10 @@ void main() {
         work[state + (first_row() + r) * state_pitch + problem.q.width] = sum[r];
     return;
   }
+  const int written = QUERIES_TO_WRITE(i0, rows);
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     const uint row = first_row() + r;
+    if (has_sink()) sum[r] += cf_probability(head_sink(), lse[r]);
     const float mend = cf_mend_row(sum[r], lse[r]);
     if (int(row) < rows && thread_col() == 0) work[mend0 + row * problem.lse.seq] = mend;
     [[unroll]] for (uint x = 0; x < WIDTH_A; ++x) dq[r * WIDTH_A + x] *= mend;
@@ -108,5 +113,5 @@ void main() {
   const uint grad_q0 = query_element(problem.grad_q, slice.base_grad_q, w, w.member, at);
 #define STORE_DQ(row, column, value, count) \
   store4_grad_q(grad_q0 + row * problem.grad_q.seq + column, value, count)
-  FOR_EACH(dq, WIDTH_A, rows, problem.q.width, STORE_DQ)
+  FOR_EACH(dq, WIDTH_A, written, problem.q.width, STORE_DQ)
 }

@@ -12,10 +12,12 @@
 #include "../../common/shared/mask.h"
 #include "../../common/shared/score.h"
 #include "../../common/shared/softmax.h"
+#include "lib/option.glsl"
+#include "lib/pages.glsl"
 
 CF_READS(q, CF_BIND_Q)
-CF_READS(k, CF_BIND_K)
-CF_READS(v, CF_BIND_V)
+CF_READS_KEYS(k, CF_BIND_K)
+CF_READS_KEYS(v, CF_BIND_V)
 CF_WRITES(o, CF_BIND_O)
 CF_WRITES_F32(lse, CF_BIND_LSE)
 
@@ -26,7 +28,10 @@ vec4 o[ROWS * WIDTH_A];   // unnormalised output
 void main() {
   const Item w = find_item(slice.query_begin, slice.query_end, slice.group_count, BR);
   const int i0 = w.tile_begin;
-  const int rows = min(int(BR), slice.query_end - i0);  // queries of this tile
+  const int rows = rows_within(i0, QUERY_END);  // queries of this tile
+  open_random();
+  open_head(w, w.member);
+  open_pages(w);
   const uint bh = flat_head(w, w.member);
   const uint q0 = query_element(problem.q, slice.base_q, w, w.member, i0 - slice.query_begin);
   const uint state = slice.base_state + w.row * (problem.o.width + 2);
@@ -35,6 +40,13 @@ void main() {
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     m[r] = cf_neg_inf();
     l[r] = 0.0;
+  }
+  if (has_sink()) {  // which is seen before any key and has no value
+    [[unroll]] for (uint r = 0; r < ROWS; ++r)
+      if (int(first_row() + r) < rows && !cf_is_neg_inf(head_sink())) {
+        m[r] = head_sink();
+        l[r] = thread_col() == 0 ? 1.0 : 0.0;
+      }
   }
   [[unroll]] for (uint x = 0; x < ROWS * WIDTH_A; ++x) o[x] = vec4(0.0);
   if ((slice.carry & CF_CARRY_IN) != 0) {
@@ -49,30 +61,32 @@ void main() {
     RESUME_EACH(o, WIDTH_A, rows, problem.o.width, RESUME)
   }
 
-  const int key_begin = max(slice.key_begin, cf_keys_begin(problem.visibility, i0));
-  const int key_end = min(slice.key_end, cf_keys_end(problem.visibility, i0 + rows));
+  const int key_begin = max(slice.key_begin, cf_keys_begin(VISIBILITY, i0));
+  const int key_end = loop_end(rows, min(KEY_END, cf_keys_end(VISIBILITY, i0 + rows)));
   // Tiles start at whole blocks of dropout's draws.
   for (int j0 = key_begin & ~int(CF_DROPOUT_KEYS - 1); j0 < key_end; j0 += int(BC)) {
     const int from = key_begin - j0;  // keys of this tile: [from, to)
     const int to = key_end - j0;
-    const uint k0 = key_element(problem.k, slice.base_k, w, j0 - slice.key_begin);
-    const uint v0 = key_element(problem.v, slice.base_v, w, j0 - slice.key_begin);
+    if (!tile_takes_part(i0, i0 + rows, max(j0, key_begin), min(j0 + int(BC), key_end))) continue;
+    const uint k0 = key_origin(problem.k, slice.base_k, w, j0 - slice.key_begin);
+    const uint v0 = key_origin(problem.v, slice.base_v, w, j0 - slice.key_begin);
 
     float s[SCORES];
-    PRODUCT(s, load4_q, q0, problem.q.seq, 0, rows, load4_k, k0, problem.k.seq, from, to,
+    PRODUCT(s, load4_q, q0, problem.q.seq, 0, rows, load4_k, k0, key_stride(problem.k), from, to,
             problem.q.width)  // S = Q K^T
 
     const bool full = from <= 0 && to >= int(BC) &&
-                      cf_tile_full(problem.visibility, i0, i0 + rows, j0, j0 + int(BC));
+                      cf_tile_full(VISIBILITY, i0, i0 + rows, j0, j0 + int(BC));
     float tile_max[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
       const int i = i0 + int(first_row() + r);
       tile_max[r] = m[r];
       [[unroll]] for (uint c = 0; c < COLS; ++c) {
         const int j = j0 + int(first_col() + c);
-        const bool seen = full || (j >= key_begin && j < key_end && cf_visible(problem.visibility, i, j));
+        const bool seen = takes_part(
+            full || (j >= key_begin && j < key_end && cf_visible(VISIBILITY, i, j)), i < i0 + rows, i, j);
         const uint n = r * COLS + c;
-        s[n] = seen ? cf_score_value(problem.score, s[n]) : cf_neg_inf();
+        s[n] = seen ? score_of(s[n], i, j) : cf_neg_inf();
         tile_max[r] = cf_combine_max(tile_max[r], s[n]);
       }
     }
@@ -92,16 +106,16 @@ void main() {
     if ((FEATURES & CF_DROPOUT) != 0) {
       const uint j = uint(j0) + first_col();
       [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-        const uvec4 block = cf_dropout_block(slice.dropout, bh, uint(i0) + first_row() + r,
+        const uvec4 block = cf_dropout_block(RANDOM, bh, uint(i0) + first_row() + r,
                                              j / CF_DROPOUT_KEYS);
         [[unroll]] for (uint c = 0; c < COLS; ++c) {
           const uint n = r * COLS + c;
-          s[n] = cf_dropout_keeps(slice.dropout, block, j + c) ? s[n] * problem.score.keep_scale : 0.0;
+          s[n] = cf_dropout_keeps(RANDOM, block, j + c) ? s[n] * problem.score.keep_scale : 0.0;
         }
       }
     }
     share_weights(s);
-    ACCUMULATE(o, WIDTH_A, load4_v, v0, problem.v.seq, from, to, problem.v.width)  // O += P V
+    ACCUMULATE(o, WIDTH_A, load4_v, v0, key_stride(problem.v), from, to, problem.v.width)  // O += P V
   }
 
   if ((slice.carry & CF_CARRY_OUT) != 0) {
@@ -122,14 +136,15 @@ void main() {
   reduce_rows(l, true);
   const uint o0 = query_element(problem.o, slice.base_o, w, w.member, i0 - slice.query_begin);
   const uint lse0 = query_element(problem.lse, slice.base_lse, w, w.member, i0 - slice.query_begin);
+  const int written = QUERIES_TO_WRITE(i0, rows);
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     const uint row = first_row() + r;
-    if (int(row) < rows && thread_col() == 0)
+    if (int(row) < written && thread_col() == 0)
       store_lse(lse0 + row * problem.lse.seq, cf_lse(m[r], l[r]));
     const float inverse = cf_inverse_sum(l[r]);
     [[unroll]] for (uint x = 0; x < WIDTH_A; ++x) o[r * WIDTH_A + x] *= inverse;
   }
 #define STORE_O(row, column, value, count) \
   store4_o(o0 + row * problem.o.seq + column, value, count)
-  FOR_EACH(o, WIDTH_A, rows, problem.o.width, STORE_O)
+  FOR_EACH(o, WIDTH_A, written, problem.o.width, STORE_O)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // io.glsl: parameter blocks and the tensors of a kernel. CF_READS(q) and CF_WRITES(o) declare a
 // tensor and its load_q(element), load4_q(element, count), store_o(element, value) and store4_o, in
-// f32 whatever the element type.
+// f32 whatever the element type. CF_READS_ROWS leaves it to the kernel where a row of a tile lies.
 // Tensors are arrays of 32-bit words on every device, so no 16-bit feature is needed; a 16-bit
 // store touches its half of the word alone, because the other half may be another's.
 // Built with CF_ARENA every tensor lies in one f32 buffer, the arena: see copy.comp.
@@ -14,8 +14,25 @@ layout(constant_id = CF_SPEC_THREADS) const uint THREADS = 128;
 layout(constant_id = CF_SPEC_DTYPE) const uint DTYPE = 0;
 layout(constant_id = CF_SPEC_FEATURES) const uint FEATURES = 0;
 
+#ifdef CF_OPTIONS
+layout(std140, set = 0, binding = CF_BIND_PROBLEM) uniform Problem {
+  cf_problem problem;
+  cf_options options;
+};
+layout(push_constant) uniform Slice {
+  cf_slice slice;
+  cf_option_slice option_slice;
+};
+// Elements between the start of an option's binding and its buffer, by the order of crossflash_args.
+uint option_skip(uint option) {
+  const uint four = option < 4 ? option_slice.skips0
+                               : (option < 8 ? option_slice.skips1 : option_slice.skips2);
+  return (four >> (8 * (option & 3u))) & 0xffu;
+}
+#else
 layout(std140, set = 0, binding = CF_BIND_PROBLEM) uniform Problem { cf_problem problem; };
 layout(push_constant) uniform Slice { cf_slice slice; };
+#endif
 layout(std430, set = 0, binding = CF_BIND_WORK) buffer Work { float work[]; };
 
 // The same memory by the word, by two and by four: an aligned run of 4 elements is one load.
@@ -40,6 +57,10 @@ layout(std430, set = 0, binding = CF_BIND_WORK) buffer Work { float work[]; };
     return x;                                                          \
   }
 
+// Element of row r of a tile whose row 0 is at `origin`, for STAGE.
+#define CF_ROW(name) \
+  uint row_of_load4_##name(uint origin, uint r, uint stride) { return origin + r * stride; }
+
 // Stores of the first `count` of four elements.
 #define CF_STORE4(name)                                                \
   void store4_##name(uint i, vec4 x, uint count) {                     \
@@ -56,7 +77,8 @@ vec4 decode_pairs(uvec2 w) {
 
 CF_WORDS(arena, CF_BIND_WORK)
 
-#define CF_READS(name, binding_number)                                        \
+#define CF_READS(name, binding_number) CF_READS_ROWS(name, binding_number) CF_ROW(name)
+#define CF_READS_ROWS(name, binding_number)                                   \
   float load_##name(uint i) { return uintBitsToFloat(one_arena[i]); }         \
   vec4 aligned_##name(uint i) { return uintBitsToFloat(four_arena[i >> 2]); } \
   CF_LOAD4(name)
@@ -69,7 +91,8 @@ CF_WORDS(arena, CF_BIND_WORK)
 
 #else
 
-#define CF_READS(name, binding_number)                                                        \
+#define CF_READS(name, binding_number) CF_READS_ROWS(name, binding_number) CF_ROW(name)
+#define CF_READS_ROWS(name, binding_number)                                                   \
   CF_WORDS(name, binding_number)                                                              \
   float load_##name(uint i) {                                                                 \
     if (DTYPE == CF_F32) return uintBitsToFloat(one_##name[i]);                               \

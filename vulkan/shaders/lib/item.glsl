@@ -2,6 +2,7 @@
 // item.glsl: which part of the problem a workgroup does. The box of a dispatch is cut into
 // (batch, key head, query head of the group, tile), tile fastest; forward and dQ tile the queries,
 // dK/dV the keys, looping over the query heads of the group.
+#include "sequence.glsl"
 
 struct Item {
   uint batch;    // within the box, like the next three
@@ -24,16 +25,17 @@ Item find_item(int begin, int end, uint members, uint tile_rows) {
   n /= members;
   w.head = n % slice.heads;
   w.batch = n / slice.heads;
+  open_sequence(slice.batch_begin + w.batch);
   return w;
 }
 
 // Element of row `row` (counted from the box's first) of a query-side or key-side tensor.
 uint query_element(cf_tensor t, uint base, Item w, uint member, int row) {
   return base + w.batch * t.batch + (w.head * problem.head_step + member) * t.head +
-         uint(row) * t.seq;
+         uint(QUERY_ROW(row)) * t.seq;
 }
 uint key_element(cf_tensor t, uint base, Item w, int row) {
-  return base + w.batch * t.batch + w.head * t.head + uint(row) * t.seq;
+  return base + w.batch * t.batch + w.head * t.head + uint(KEY_ROW(row)) * t.seq;
 }
 
 // Flat (batch, query head) of the whole problem, as dropout counts it.

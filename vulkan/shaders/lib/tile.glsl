@@ -50,7 +50,7 @@ uint place(uint r, uint owned, uint threads) { return (r % owned) * threads + r 
 // panel[destination + at * pitch + c] = columns column_begin + 4 c .. + 3 of row r, for r in [0, rows)
 // and c in [0, columns / 4); `at` is an expression of r. Rows outside [valid_begin, valid_end) and
 // columns from `width` on are zero. `origin` is the element of row 0; rows before valid_begin may
-// lie before the tensor, so it may wrap around.
+// lie before the tensor, so it may wrap around. row_of_load4(origin, r, stride) is the element of row r.
 #define STAGE(destination, pitch, at, rows, columns, load4, origin, stride, valid_begin, valid_end, \
               column_begin, width)                                                            \
   [[dont_unroll]] for (uint n = gl_LocalInvocationIndex; n < (rows) * ((columns) / 4); n += THREADS) {         \
@@ -59,7 +59,7 @@ uint place(uint r, uint owned, uint threads) { return (r % owned) * threads + r 
     const uint column = (column_begin) + 4 * c;                                                \
     vec4 x = vec4(0.0);                                                                        \
     if (int(r) >= (valid_begin) && int(r) < (valid_end) && column < (width))                   \
-      x = load4((origin) + r * (stride) + column, (width) - column);                           \
+      x = load4(row_of_##load4(origin, r, stride) + column, (width) - column);                 \
     panel[(destination) + (at) * (pitch) + c] = x;                                             \
   }
 
