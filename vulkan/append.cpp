@@ -28,12 +28,6 @@ std::uint64_t groups_of(const Problem& p, std::int64_t heads, std::int64_t units
   return static_cast<std::uint64_t>(p.batch * p.seq_q) * chunks;
 }
 
-Status check_span(const char* name, std::uint64_t bytes, const Caps& caps) {
-  // The binding starts at an aligned offset at or before the tensor and ends at a whole word.
-  if (bytes + caps.alignment + 4 <= caps.range) return {};
-  return unsupported("{} spans {} bytes; a storage binding covers {}", name, bytes, caps.range);
-}
-
 // One dispatch's worth: rows of `source` to `target`.
 struct Move {
   const Tensor& source;
@@ -84,9 +78,8 @@ class MoveBinder {
     a.positions = i(p_.append.positions);
     a.interleaved = p_.append.interleaved ? 1 : 0;
     // Two elements where every row and run starts at a whole word.
-    const uint odd = a.base_source | a.source_batch | a.source_seq | a.source_head |
-                     a.base_target | a.target_batch | a.target_seq | a.target_head | a.width |
-                     uint(a.rotary / 2);
+    const uint odd = a.base_source | a.source_batch | a.source_seq | a.source_head | a.base_target |
+                     a.target_batch | a.target_seq | a.target_head | a.width | uint(a.rotary / 2);
     a.run = p_.dtype != CROSSFLASH_F32 && odd % 2 == 0 ? 2 : 1;
     return a;
   }
@@ -105,8 +98,7 @@ class MoveBinder {
     return static_cast<uint>(window.skipped / size);
   }
   uint bind_option(std::uint32_t binding, OptionId id) {
-    const auto bytes =
-        static_cast<std::uint64_t>(p_.option_extent(id)) * p_.option_element(id);
+    const auto bytes = static_cast<std::uint64_t>(p_.option_extent(id)) * p_.option_element(id);
     return bind_at(binding, args_.option(id), bytes, 4);
   }
 
@@ -123,11 +115,6 @@ Status check_append(const Problem& p, const Caps& caps) {
   if (caps.storage_buffers < kBindings)
     return unsupported("storage buffers of a kernel are {}; CROSSFLASH_APPEND needs {}",
                        caps.storage_buffers, kBindings);
-  for (const OptionId id : {OptionId::new_k, OptionId::new_v, OptionId::rotated_q,
-                            OptionId::cosine, OptionId::sine})
-    CROSSFLASH_TRY(check_span(
-        kOptionNames[static_cast<std::size_t>(id)],
-        static_cast<std::uint64_t>(p.option_extent(id)) * p.option_element(id), caps));
   const std::uint64_t groups = groups_of(p, p.heads_q, std::max(p.d, p.d_v));
   if (groups > std::numeric_limits<std::uint32_t>::max())
     return unsupported("seq_q is {}; CROSSFLASH_APPEND counts {} workgroups in 32 bits", p.seq_q,
@@ -156,13 +143,12 @@ Status Appender::run(const RunArgs& args, crossflash_buffer unused) {
   if (p.batch == 0 || p.seq_q == 0) return {};
   const auto tensor = [&](TensorId id) -> const Tensor& { return p.tensor(id); };
   const bool rotates = p.append.rotary > 0;
-  const Move moves[] = {
-      {p.append.new_k, tensor(TensorId::k), args.option(OptionId::new_k), args.buffer(TensorId::k),
-       false, rotates},
-      {p.append.new_v, tensor(TensorId::v), args.option(OptionId::new_v), args.buffer(TensorId::v),
-       false, false},
-      {tensor(TensorId::q), p.append.rotated_q, args.buffer(TensorId::q),
-       args.option(OptionId::rotated_q), true, true}};
+  const Move moves[] = {{p.append.new_k, tensor(TensorId::k), args.option(OptionId::new_k),
+                         args.buffer(TensorId::k), false, rotates},
+                        {p.append.new_v, tensor(TensorId::v), args.option(OptionId::new_v),
+                         args.buffer(TensorId::v), false, false},
+                        {tensor(TensorId::q), p.append.rotated_q, args.buffer(TensorId::q),
+                         args.option(OptionId::rotated_q), true, true}};
   RecordingPool::Lease recording;
   CROSSFLASH_TRY(recordings_.acquire(&recording));
   CROSSFLASH_TRY(recording->begin());

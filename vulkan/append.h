@@ -12,7 +12,7 @@
 
 namespace crossflash::vulkan {
 
-// Why a device with these limits cannot append.
+// Why a device with these limits cannot append, where a binding covers each tensor.
 Status check_append(const Problem& problem, const Caps& caps);
 
 class Appender {
