@@ -20,7 +20,7 @@ struct CombineConfig {
   static constexpr int kSide = 4;      // stretches of the keys at a time
   static constexpr int kThreads = kColumns * kSide;
   static constexpr int kSharedBytes = 0;
-  static_assert(kThreads >= kMostSplits);
+  static_assert(kThreads > kMostSplits);  // and the sink
 };
 
 template <class C>
@@ -32,25 +32,34 @@ __global__ void __launch_bounds__(C::kThreads) combine_kernel(const KernelArgume
   __shared__ float o_of[C::kSide][C::kColumns];
   const int thread = static_cast<int>(threadIdx.x);
   const QueryItem item(a, C::kRows);
+  const Sequence<true> sequence(a, item.batch);
   const int i = item.first;
+  if (i >= sequence.written_q()) return;
+  const bool there = i < sequence.seq_q();  // or else padding
   SoftmaxState part = empty_state();
-  if (thread < a.splits) {
+  if (thread < a.splits && there) {
     const float* const from = split_state(a, thread, item.batch, item.head, i);
     part = {from[0], from[1]};
   }
+  if (thread == a.splits && there && (a.score.features & shared::CF_SINK) != 0) {
+    const float sink = a.options.sink[item.head];
+    if (!shared::cf_is_neg_inf(sink)) part = {sink, 1.0f};
+  }
   const SoftmaxState row = States(storage).reduce(part, CombineStates{a.state_unit});
   if (thread < a.splits) factors[thread] = rescale(part.m, row.m, a.state_unit);
+  const int batch = sequence.batch_q(item.batch);
   if (thread == 0)
-    head_values(a.lse, item.batch, item.head)[i * a.lse.seq] =
+    head_values(a.lse, batch, item.head, sequence.first_q())[i * a.lse.seq] =
         shared::cf_lse(row.m * a.state_unit, row.l);
   __syncthreads();
 
-  const auto o_row = head_rows<T>(a.o, item.batch, item.head, a.d_v).data + i * a.o.seq;
+  const auto o_rows = head_rows<T>(a.o, batch, item.head, a.d_v, sequence.first_q());
+  T* const o_row = o_rows.data + i * a.o.seq;
   const int side = thread / C::kColumns;
   for (int c0 = 0; c0 < a.d_v; c0 += C::kColumns) {
     const int column = c0 + thread % C::kColumns;
     float o = 0.0f;
-    if (column < a.d_v)
+    if (column < a.d_v && there)
 #pragma unroll 8
       for (int n = side; n < a.splits; n += C::kSide)
         o += split_state(a, n, item.batch, item.head, i)[2 + column] * factors[n];

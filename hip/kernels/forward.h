@@ -46,6 +46,16 @@ struct OnlineSoftmax {
     o.clear();
   }
 
+  // The state of the rows' sinks, (sink, 1, 0), instead of the empty one: sink_of(row).
+  template <class SinkOf>
+  CF_DEVICE void start(int lane, SinkOf sink_of) {
+    m.for_each([&](int r, int slot, float& at) {
+      at = sink_of(slot_row<Mma>(r, slot, lane));
+      const bool mine = Mma::column(lane, 0) == 0 && !shared::cf_is_neg_inf(at);
+      l.x[r][slot] = mine ? 1.0f : 0.0f;
+    });
+  }
+
   // exp(x - m) for a score x. f32 takes the difference first, so that the weight of a row's largest
   // score is exactly 1; else one fused operation does, the rounding of the product m * unit apart,
   // which is one factor for the whole row. `base` is what base_of makes of m.
@@ -129,6 +139,16 @@ struct OnlineSoftmax {
     });
     o.for_each([&](int r, int, int v, float& x) { x *= l.x[r][Mma::slot(v)]; });
   }
+
+  // After finish: rows from `count` on, which are no queries, become those of no key.
+  CF_DEVICE void clear_from(int count, int lane) {
+    m.for_each([&](int r, int slot, float& at) {
+      const bool there = slot_row<Mma>(r, slot, lane) < count;
+      l.x[r][slot] = there ? 1.0f : 0.0f;
+      at = there ? at : shared::cf_neg_inf();
+    });
+    o.for_each([&](int r, int, int v, float& x) { x = l.x[r][Mma::slot(v)] > 0.0f ? x : 0.0f; });
+  }
 };
 
 template <class C>
@@ -145,49 +165,86 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   if constexpr (C::kSharedWeights) p_tile = space.take<typename C::WeightTile>();
 
   const QueryItem item(a, C::kRows);
+  const Sequence<C::kGeneral> sequence(a, item.batch);
   const int i0 = item.first;
-  const int seq_k = a.visibility.seq_k;
+  if (C::kGeneral && i0 >= sequence.written_q()) return;
+  const int seq_k = sequence.seq_k();
   // Made where they are used: held over the loop they cost more registers than there are.
-  const auto rows_of = [&](const KernelTensor& t, int width) {
-    return head_rows<T>(t, fresh_unless_scalar(item.batch), fresh_unless_scalar(item.head_kv),
-                        width);
+  const auto copy_rows = [&](const QueryItem& at, const Sequence<C::kGeneral>& here,
+                             typename C::KeyTile tile, const KernelTensor& t, int width, int j0) {
+    const auto rows = head_rows<T>(t, here.batch_k(fresh_unless_scalar(at.batch)),
+                                   fresh_unless_scalar(at.head_kv), width, here.first_k());
+    copy_keys<C::kThreads>(tile, rows, KeyPages<C::kGeneral>(a, t, at.batch), j0,
+                           C::kGeneral ? here.seq_k() : seq_k);
+  };
+  const auto item_again = [&] {
+    if constexpr (!C::kGeneral) return item;
+    return QueryItem(a, C::kRows, static_cast<unsigned>(fresh_unless_scalar(blockIdx.x)));
   };
   const float unit = score_unit<C::kGeneral>(a.score);
 
-  const int key_begin = shared::cf_keys_begin(a.visibility, i0) / C::kColumns * C::kColumns;
+  const shared::cf_visibility& seen = C::kGeneral ? sequence.visibility() : a.visibility;
+  const int key_begin = shared::cf_keys_begin(seen, i0) / C::kColumns * C::kColumns;
+  int general_end = 0;
+  if constexpr (C::kGeneral) {
+    const int i1 = i0 + C::kRows < sequence.seq_q() ? i0 + C::kRows : sequence.seq_q();
+    if (i0 < i1) general_end = shared::cf_keys_end(seen, i1);  // or else padding
+  }
   const auto key_end = [&] {
+    if constexpr (C::kGeneral) return general_end;
     const int end = fresh_unless_scalar(i0) + C::kRows;
     return shared::cf_keys_end(a.visibility, end < a.seq_q ? end : a.seq_q);
   };
-  copy_in<C::kThreads>(q_tile, head_rows<T>(a.q, item.batch, item.head, a.d), i0, a.seq_q);
-  copy_in<C::kThreads>(k_ring.at(0), rows_of(a.k, a.d), key_begin, seq_k);
-  if constexpr (C::kStages > 1)
-    copy_in<C::kThreads>(v_ring.at(0), rows_of(a.v, a.d_v), key_begin, seq_k);
+  // The first tile from j0 on of which a mask leaves anything.
+  const auto unmasked = [&](const QueryItem& at, const ScoreOptions<T>& options, int j0) {
+    if constexpr (C::kGeneral)
+      while (options.has(shared::CF_MASK) && j0 < key_end() &&
+             !options.template sees<Mma::kWave, C::kRows, C::kColumns>(
+                 j0, [&](int row) { return at.first + row; }, [&](int) { return at.head; }))
+        j0 += C::kColumns;
+    return j0;
+  };
+  const int start = unmasked(item, ScoreOptions<T>(a, item.batch, item.head, sequence), key_begin);
+  if (!C::kGeneral || start < key_end()) {
+    copy_in<C::kThreads>(
+        q_tile, head_rows<T>(a.q, sequence.batch_q(item.batch), item.head, a.d, sequence.first_q()),
+        i0, sequence.seq_q());
+    copy_rows(item, sequence, k_ring.at(0), a.k, a.d, start);
+    if constexpr (C::kStages > 1) copy_rows(item, sequence, v_ring.at(0), a.v, a.d_v, start);
+  }
   copy_commit();
 
   OnlineSoftmax<C> state;
+  if (C::kGeneral && (a.score.features & shared::CF_SINK) != 0)
+    state.start(static_cast<int>(threadIdx.x) % Mma::kWave,
+                [&](int) { return a.options.sink[item.head]; });
   int stage = 0;
 #pragma unroll 1
-  for (int j0 = key_begin; j0 < key_end(); j0 += C::kColumns, stage = (stage + 1) % C::kStages) {
+  for (int j0 = start, j1; j0 < key_end(); j0 = j1, stage = (stage + 1) % C::kStages) {
+    const QueryItem at = item_again();
+    const Sequence<C::kGeneral> here(a, at.batch);
+    const ScoreOptions<T> options(a, at.batch, at.head, here);
+    const shared::cf_visibility& visibility = C::kGeneral ? here.visibility() : a.visibility;
+    j1 = unmasked(at, options, j0 + C::kColumns);
     const int thread = fresh(static_cast<int>(threadIdx.x));
     const int lane = thread % Mma::kWave;
     const int wave_row = same_in_wave(thread / Mma::kWave) * C::kRowBlocks * 16;
-    const int first = i0 + wave_row;
+    const int first = at.first + wave_row;
     const int last = first + C::kRowBlocks * 16;
-    const bool more = j0 + C::kColumns < key_end();
+    const bool more = j1 < key_end();
     const int next = (stage + 1) % C::kStages;
     copy_wait<0>();
     __syncthreads();  // K is there, and tiles of the step before no longer in use
     if constexpr (C::kStages == 1) {
-      copy_in<C::kThreads>(v_ring.at(0), rows_of(a.v, a.d_v), j0, seq_k);
+      copy_rows(at, here, v_ring.at(0), a.v, a.d_v, j0);
     } else if (more) {
-      copy_in<C::kThreads>(k_ring.at(next), rows_of(a.k, a.d), j0 + C::kColumns, seq_k);
-      copy_in<C::kThreads>(v_ring.at(next), rows_of(a.v, a.d_v), j0 + C::kColumns, seq_k);
+      copy_rows(at, here, k_ring.at(next), a.k, a.d, j1);
+      copy_rows(at, here, v_ring.at(next), a.v, a.d_v, j1);
     }
     copy_commit();
     // No more to do for a wave of which no query sees one of these keys.
-    if (C::kStages > 1 && (j0 >= shared::cf_keys_end(a.visibility, last) ||
-                           j0 + C::kColumns <= shared::cf_keys_begin(a.visibility, first)))
+    if (C::kStages > 1 && (j0 >= shared::cf_keys_end(visibility, last) ||
+                           j0 + C::kColumns <= shared::cf_keys_begin(visibility, first)))
       continue;
     Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s;
     s.clear();
@@ -195,18 +252,18 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     if constexpr (C::kStages == 1) {
       copy_wait<0>();
       __syncthreads();  // V is there, and K's tile no longer in use
-      if (more) copy_in<C::kThreads>(k_ring.at(0), rows_of(a.k, a.d), j0 + C::kColumns, seq_k);
+      if (more) copy_rows(at, here, k_ring.at(0), a.k, a.d, j1);
       copy_commit();
     }
 
     const Place<Mma, true> place{first, j0, lane};
-    if constexpr (C::kGeneral)
-      s.for_each([&](int, int, int, float& x) { x = shared::cf_score_value(a.score, x); });
-    if (!shared::cf_tile_full(a.visibility, first, last, j0, j0 + C::kColumns))
-      mask_scores(s, place, a.visibility, a.seq_q);
+    if constexpr (C::kGeneral) options.apply(s, place);
+    if (!shared::cf_tile_full(visibility, first, last, j0, j0 + C::kColumns))
+      mask_scores(s, place, visibility, here.seq_q());
+    if constexpr (C::kGeneral) options.mask(s, place);
     state.add_scores(s, unit);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
-      for_each_kept(s, place, a, item.flat(a), [](int, int, int, float& p, float z) { p *= z; });
+      for_each_kept(s, place, a, at.flat(a), [](int, int, int, float& p, float z) { p *= z; });
     if constexpr (C::kSharedWeights) {
       store_fragment(s, p_tile, wave_row, 0, lane);
       wave_fence();
@@ -223,17 +280,23 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   // Made again, like rows_of.
   const auto block = static_cast<unsigned>(fresh_unless_scalar(static_cast<int>(blockIdx.x)));
   const QueryItem own(a, C::kRows, block);
+  const Sequence<C::kGeneral> own_sequence(a, own.batch);
+  const int written = own_sequence.written_q();
   const int thread = fresh(static_cast<int>(threadIdx.x));
   const int lane = thread % Mma::kWave;
   const int wave_row = thread / Mma::kWave * C::kRowBlocks * 16;
-  float* lse = head_values(a.lse, own.batch, own.head);
+  if constexpr (C::kGeneral) state.clear_from(own_sequence.seq_q() - own.first - wave_row, lane);
+  const int own_batch = own_sequence.batch_q(own.batch);
+  float* lse = head_values(a.lse, own_batch, own.head, own_sequence.first_q());
   state.m.for_each([&](int r, int slot, float& x) {
     const int i = own.first + wave_row + slot_row<Mma>(r, slot, lane);
-    if (i < a.seq_q && Mma::column(lane, 0) == 0) lse[i * a.lse.seq] = x;
+    if (i < written && Mma::column(lane, 0) == 0) lse[i * a.lse.seq] = x;
   });
   store_sum(state.o, q_tile, wave_row, 0, lane);
   __syncthreads();
-  copy_out<C::kThreads>(q_tile, head_rows<T>(a.o, own.batch, own.head, a.d_v), own.first, a.seq_q);
+  copy_out<C::kThreads>(q_tile,
+                        head_rows<T>(a.o, own_batch, own.head, a.d_v, own_sequence.first_q()),
+                        own.first, written);
 }
 
 struct forward {

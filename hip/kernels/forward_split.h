@@ -56,11 +56,12 @@ struct PackedPlace {
 struct KeyStretch {
   int first, tiles;
 
-  CF_DEVICE KeyStretch(const KernelArguments& a, int split, int i0, int i1, int columns) {
-    const int begin = shared::cf_keys_begin(a.visibility, i0) / columns;
-    const int end = (shared::cf_keys_end(a.visibility, i1) + columns - 1) / columns;
+  CF_DEVICE KeyStretch(const shared::cf_visibility& visibility, int splits, int split, int i0,
+                       int i1, int columns) {
+    const int begin = shared::cf_keys_begin(visibility, i0) / columns;
+    const int end = (shared::cf_keys_end(visibility, i1) + columns - 1) / columns;
     const int all = end > begin ? end - begin : 0;
-    const int share = (all + a.splits - 1) / a.splits;
+    const int share = (all + splits - 1) / splits;
     const int left = all - split * share;
     first = (begin + split * share) * columns;
     tiles = left < share ? (left > 0 ? left : 0) : share;
@@ -70,7 +71,7 @@ struct KeyStretch {
 // The tile of queries, by rows that have two strides.
 template <class C>
 CF_DEVICE void copy_queries(typename C::QueryTile tile, const KernelArguments& a,
-                            const SplitItem& item) {
+                            const SplitItem& item, const Sequence<C::kGeneral>& sequence) {
   using T = typename C::T;
   using Tile = typename C::QueryTile;
 #pragma unroll 1
@@ -79,14 +80,16 @@ CF_DEVICE void copy_queries(typename C::QueryTile tile, const KernelArguments& a
     const int c = n % Tile::kChunks;
     const int left = a.d - c * Tile::kChunk;  // columns from here on
     const int i = item.query(row);
-    const auto rows = head_rows<T>(a.q, item.batch, item.head(row), a.d);
+    const auto rows =
+        head_rows<T>(a.q, sequence.batch_q(item.batch), item.head(row), a.d, sequence.first_q());
     const T* const from = rows.data + i * rows.stride + c * Tile::kChunk;
     T* const to = tile.chunk(row, c);
-    if (rows.aligned && i < a.seq_q && left > 0) {
+    if (rows.aligned && i < sequence.seq_q() && left > 0) {
       move_chunk(to, from);
     } else {
 #pragma unroll
-      for (int x = 0; x < Tile::kChunk; ++x) to[x] = i < a.seq_q && x < left ? from[x] : T{};
+      for (int x = 0; x < Tile::kChunk; ++x)
+        to[x] = i < sequence.seq_q() && x < left ? from[x] : T{};
     }
   }
 }
@@ -95,7 +98,8 @@ CF_DEVICE void copy_queries(typename C::QueryTile tile, const KernelArguments& a
 // state for combine.h.
 template <class C>
 CF_DEVICE void combine_waves(const OnlineSoftmax<C>& state, SharedSpace space,
-                             const KernelArguments& a, const SplitItem& item) {
+                             const KernelArguments& a, const SplitItem& item,
+                             const Sequence<C::kGeneral>& sequence) {
   using Mma = typename C::Mma;
   using T = typename C::T;
   const auto o_tile = space.take<typename C::StateTile>();
@@ -117,6 +121,8 @@ CF_DEVICE void combine_waves(const OnlineSoftmax<C>& state, SharedSpace space,
   __syncthreads();
 
   const bool whole = a.splits == 1;
+  const int batch = sequence.batch_q(item.batch);
+  const int written = whole ? sequence.written_q() : sequence.seq_q();
   if (thread < C::kRows) {
     float m = shared::cf_neg_inf();
     float l = 0.0f;
@@ -128,10 +134,12 @@ CF_DEVICE void combine_waves(const OnlineSoftmax<C>& state, SharedSpace space,
     }
     l_of[thread] = whole ? shared::cf_inverse_sum(l) : 1.0f;
     const int i = item.query(thread);
-    if (i < a.seq_q) {
+    if (i < written) {
       const int head = item.head(thread);
       if (whole) {
-        head_values(a.lse, item.batch, head)[i * a.lse.seq] = shared::cf_lse(m * state_unit, l);
+        float* const lse = head_values(a.lse, batch, head, sequence.first_q());
+        const bool there = !C::kGeneral || i < sequence.seq_q();
+        lse[i * a.lse.seq] = there ? shared::cf_lse(m * state_unit, l) : shared::cf_neg_inf();
       } else {
         float* const to = split_state(a, item.split, item.batch, head, i);
         to[0] = m;
@@ -146,15 +154,18 @@ CF_DEVICE void combine_waves(const OnlineSoftmax<C>& state, SharedSpace space,
     const int row = n / C::kHead;
     const int column = n % C::kHead;
     const int i = item.query(row);
-    if (i >= a.seq_q || column >= a.d_v) continue;
+    if (i >= written || column >= a.d_v) continue;
     float o = 0.0f;
 #pragma unroll
     for (int wave = 0; wave < C::kWaves; ++wave)
       o += *o_tile.at(wave * C::kRows + row, column) * m_of[wave * C::kRows + row];
     o *= l_of[row];
+    if (C::kGeneral && i >= sequence.seq_q()) o = 0.0f;
     const int head = item.head(row);
     if (whole)
-      store_run<1>(head_rows<T>(a.o, item.batch, head, a.d_v).data + i * a.o.seq + column, &o);
+      store_run<1>(
+          head_rows<T>(a.o, batch, head, a.d_v, sequence.first_q()).data + i * a.o.seq + column,
+          &o);
     else
       split_state(a, item.split, item.batch, head, i)[2 + column] = o;
   }
@@ -174,25 +185,47 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const SplitItem item(a, C::kRows);
   const int i0 = item.query(0);
   const int i1 = item.query(C::kRows - 1) + 1;
-  const int seq_k = a.visibility.seq_k;
-  const auto k = head_rows<T>(a.k, item.batch, item.head_kv, a.d);
-  const auto v = head_rows<T>(a.v, item.batch, item.head_kv, a.d_v);
+  const Sequence<C::kGeneral> sequence(a, item.batch);
+  const ScoreOptions<T> options(a, item.batch, item.head_kv * item.group, sequence);
+  const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
+  if (C::kGeneral && i0 >= (a.splits == 1 ? sequence.written_q() : sequence.seq_q())) return;
+  const int seq_k = sequence.seq_k();
+  const int batch_k = sequence.batch_k(item.batch);
+  const auto k = head_rows<T>(a.k, batch_k, item.head_kv, a.d, sequence.first_k());
+  const auto v = head_rows<T>(a.v, batch_k, item.head_kv, a.d_v, sequence.first_k());
   const float unit = score_unit<C::kGeneral>(a.score);
 
-  const KeyStretch keys(a, item.split, i0, i1, C::kColumns);
+  KeyStretch keys(visibility, a.splits, item.split, i0, i1, C::kColumns);
+  if (C::kGeneral && i0 >= sequence.seq_q()) keys.tiles = 0;  // padding
+  shared::uint unmasked = 0;  // stages whose tile a mask leaves anything of, as bits
   const auto copy_tile = [&](int tile) {
     if (tile < keys.tiles) {
       const int stage = tile % C::kStages;
-      copy_in<C::kThreads>(k_ring.at(stage), k, keys.first + tile * C::kColumns, seq_k);
-      copy_in<C::kThreads>(v_ring.at(stage), v, keys.first + tile * C::kColumns, seq_k);
+      const int j0 = keys.first + tile * C::kColumns;
+      bool sees = true;
+      if constexpr (C::kGeneral) {
+        sees = options.template sees<Mma::kWave, C::kRows, C::kColumns>(
+            j0, [&](int row) { return item.query(row); }, [&](int row) { return item.head(row); });
+        unmasked = (unmasked & ~(1u << stage)) | (sees ? 1u << stage : 0u);
+      }
+      if (sees) {
+        copy_keys<C::kThreads>(k_ring.at(stage), k, KeyPages<C::kGeneral>(a, a.k, item.batch), j0,
+                               seq_k);
+        copy_keys<C::kThreads>(v_ring.at(stage), v, KeyPages<C::kGeneral>(a, a.v, item.batch), j0,
+                               seq_k);
+      }
     }
     copy_commit();
   };
 #pragma unroll
   for (int tile = 0; tile < C::kStages - 1; ++tile) copy_tile(tile);
-  copy_queries<C>(q_tile, a, item);
+  copy_queries<C>(q_tile, a, item, sequence);
 
   OnlineSoftmax<C> state;
+  if (C::kGeneral && options.has(shared::CF_SINK) && a.splits == 1 &&
+      static_cast<int>(threadIdx.x) < Mma::kWave)  // once for each row; or else in combine.h
+    state.start(static_cast<int>(threadIdx.x),
+                [&](int row) { return a.options.sink[item.head(row)]; });
 #pragma unroll 1
   for (int tile = 0; tile < keys.tiles; ++tile) {
     const int thread = fresh(static_cast<int>(threadIdx.x));
@@ -206,6 +239,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     __syncthreads();  // this tile is there, and the one before no longer in use
     if constexpr (C::kStages > 1) copy_tile(tile + C::kStages - 1);
 
+    if (C::kGeneral && (unmasked >> tile % C::kStages & 1u) == 0) continue;
     const int j0 = keys.first + tile * C::kColumns + wave_column;
     // The wave's keys as tiles of their own, so that their rows are constants (chunk_of_block).
     const auto k_tile = k_ring.at(tile % C::kStages).from_row(wave_column);
@@ -214,10 +248,10 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     s.clear();
     add_product(s, q_tile, 0, k_tile, 0, lane);  // S = Q K^T
     const PackedPlace<Mma> place{item.first, a.group, j0, lane};
-    if constexpr (C::kGeneral)
-      s.for_each([&](int, int, int, float& x) { x = shared::cf_score_value(a.score, x); });
-    if (!shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kWaveColumns))
-      mask_scores(s, place, a.visibility, a.seq_q);
+    if constexpr (C::kGeneral) options.apply(s, place);
+    if (!shared::cf_tile_full(visibility, i0, i1, j0, j0 + C::kWaveColumns))
+      mask_scores(s, place, visibility, sequence.seq_q());
+    if constexpr (C::kGeneral) options.mask(s, place);
     state.add_scores(s, unit);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(s, place, a, item.flat(a), [](int, int, int, float& p, float z) { p *= z; });
@@ -226,7 +260,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   copy_wait<0>();
   __syncthreads();
   state.l.for_each([](int, int, float& l) { l = Mma::row_sum(l); });
-  combine_waves(state, SharedSpace{shared_memory}, a, item);
+  combine_waves(state, SharedSpace{shared_memory}, a, item, sequence);
 }
 
 struct forward_split {

@@ -21,43 +21,67 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
 
   const SliceItem part(KernelPass::forward, C::kSlice, a);
   const QueryItem item(a, C::kRows, part.block);
+  const Sequence<true> sequence(a, item.batch);
+  const ScoreOptions<T> options(a, item.batch, item.head, sequence);
+  const auto& visibility = sequence.visibility();
   const int x0 = part.slice * C::kSlice;
   const int i0 = item.first;
-  const int i1 = i0 + C::kRows < a.seq_q ? i0 + C::kRows : a.seq_q;
-  const int seq_k = a.visibility.seq_k;
-  using Tile = HeadTile<T>;
-  const auto q = [&] { return Tile(a.q, item.batch, item.head, a.d, i0, a.seq_q); };
-  const auto k = [&](int j0) { return Tile(a.k, item.batch, item.head_kv, a.d, j0, seq_k); };
-  const auto v = [&](int j0) { return Tile(a.v, item.batch, item.head_kv, a.d_v, j0, seq_k); };
+  if (i0 >= sequence.written_q()) return;
+  const int seq_q = sequence.seq_q();
+  const int i1 = i0 + C::kRows < seq_q ? i0 + C::kRows : seq_q;
+  const auto q = [&] {
+    return HeadTile<T>(a.q, sequence.batch_q(item.batch), item.head, a.d, i0, seq_q,
+                       sequence.first_q());
+  };
+  const auto k = [&](int j0) {
+    return KeyHeadTile<T>(a, a.k, sequence, item.batch, item.head_kv, a.d, j0);
+  };
+  const auto v = [&](int j0) {
+    return KeyHeadTile<T>(a, a.v, sequence, item.batch, item.head_kv, a.d_v, j0);
+  };
   const float unit = score_unit<C::kGeneral>(a.score);
 
-  const int key_begin = shared::cf_keys_begin(a.visibility, i0) / C::kColumns * C::kColumns;
-  const int key_end = shared::cf_keys_end(a.visibility, i1);
-  if (key_begin < key_end) product.start(q(), k(key_begin));
+  const int key_begin = shared::cf_keys_begin(visibility, i0) / C::kColumns * C::kColumns;
+  const int key_end = i0 < i1 ? shared::cf_keys_end(visibility, i1) : 0;
+  // The first tile from j0 on of which a mask leaves anything.
+  const auto unmasked = [&](int j0) {
+    while (j0 < key_end &&
+           !options.template sees<Mma::kWave, C::kRows, C::kColumns>(
+               j0, [=](int row) { return i0 + row; }, [&](int) { return item.head; }))
+      j0 += C::kColumns;
+    return j0;
+  };
+  const int start = unmasked(key_begin);
+  if (start < key_end) product.start(q(), k(start));
 
   OnlineSoftmax<C, C::kSlice> state;
+  if (options.has(shared::CF_SINK))
+    state.start(static_cast<int>(threadIdx.x) % Mma::kWave,
+                [&](int) { return a.options.sink[item.head]; });
 #pragma unroll 1
-  for (int j0 = key_begin; j0 < key_end; j0 += C::kColumns) {
+  for (int j0 = start, j1; j0 < key_end; j0 = j1) {
+    j1 = unmasked(j0 + C::kColumns);
     Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s;
     s.clear();
     product.add(s, q(), k(j0));  // S = Q K^T
-    copy_in<C::kThreads>(v_tile, from_column(v(j0).rows, x0), j0, seq_k);
+    copy_columns<C::kThreads>(v_tile, v(j0), x0);
     copy_commit();
 
     const int thread = fresh(static_cast<int>(threadIdx.x));
     const int lane = thread % Mma::kWave;
     const int wave_row = thread / Mma::kWave * C::kRowBlocks * 16;
     const Place<Mma, true> place{i0 + wave_row, j0, lane};
-    s.for_each([&](int, int, int, float& x) { x = shared::cf_score_value(a.score, x); });
-    if (!shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kColumns))
-      mask_scores(s, place, a.visibility, a.seq_q);
+    options.apply(s, place);
+    if (!shared::cf_tile_full(visibility, i0, i1, j0, j0 + C::kColumns))
+      mask_scores(s, place, visibility, seq_q);
+    options.mask(s, place);
     state.add_scores(s, unit);
     if ((a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(s, place, a, item.flat(a), [](int, int, int, float& p, float z) { p *= z; });
 
     copy_wait<0>();
     __syncthreads();  // V is there
-    if (j0 + C::kColumns < key_end) product.start(q(), k(j0 + C::kColumns));
+    if (j1 < key_end) product.start(q(), k(j1));
     add_weighted(state.o, s, v_tile, 0, 0, lane);  // O += P V
   }
   __syncthreads();
@@ -65,16 +89,19 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   state.finish(unit);
   const int lane = static_cast<int>(threadIdx.x) % Mma::kWave;
   const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
-  float* lse = head_values(a.lse, item.batch, item.head);
+  state.clear_from(seq_q - i0 - wave_row, lane);
+  const int batch = sequence.batch_q(item.batch);
+  const int written = sequence.written_q();
+  float* lse = head_values(a.lse, batch, item.head, sequence.first_q());
   if (part.slice == 0)
     state.m.for_each([&](int r, int slot, float& x) {
       const int i = i0 + wave_row + slot_row<Mma>(r, slot, lane);
-      if (i < a.seq_q && Mma::column(lane, 0) == 0) lse[i * a.lse.seq] = x;
+      if (i < written && Mma::column(lane, 0) == 0) lse[i * a.lse.seq] = x;
     });
   store_sum(state.o, o_tile, wave_row, 0, lane);
   __syncthreads();
-  const auto o = head_rows<T>(a.o, item.batch, item.head, a.d_v);
-  copy_out<C::kThreads>(o_tile, from_column(o, x0), i0, a.seq_q);
+  const auto o = head_rows<T>(a.o, batch, item.head, a.d_v, sequence.first_q());
+  copy_out<C::kThreads>(o_tile, from_column(o, x0), i0, written);
 }
 
 struct forward_wide {

@@ -35,7 +35,7 @@ struct Sequence<true> {
   const KernelArguments& arguments;
   shared::cf_rows queries, keys;
   shared::cf_visibility seen;
-  bool packed_q, packed_k;
+  bool packed_q, packed_k, paged;
 
   CF_DEVICE Sequence(const KernelArguments& a, int batch)
       : arguments(a),
@@ -43,12 +43,13 @@ struct Sequence<true> {
         keys(rows_of(a.options.rows_k, batch, a.visibility.seq_k)),
         seen(shared::cf_visibility_of(a.visibility, a.options.top_left, queries.count, keys.count)),
         packed_q(a.options.rows_q.offsets),
-        packed_k(a.options.rows_k.offsets) {}
+        packed_k(a.options.rows_k.offsets),
+        paged(a.options.pages.size > 0) {}
   CF_DEVICE int seq_q() const { return queries.count; }
   CF_DEVICE int seq_k() const { return keys.count; }
   CF_DEVICE const shared::cf_visibility& visibility() const { return seen; }
   CF_DEVICE int batch_q(int batch) const { return packed_q ? 0 : batch; }
-  CF_DEVICE int batch_k(int batch) const { return packed_k ? 0 : batch; }
+  CF_DEVICE int batch_k(int batch) const { return packed_k || paged ? 0 : batch; }
   CF_DEVICE int first_q() const { return queries.first; }
   CF_DEVICE int first_k() const { return keys.first; }
   CF_DEVICE int written_q() const { return packed_q ? queries.count : arguments.seq_q; }
@@ -153,6 +154,34 @@ CF_DEVICE Rows<T> head_rows(const KernelTensor& t, int batch, int head, int widt
 
 CF_DEVICE float* head_values(const KernelRows& t, int batch, int head, int first = 0) {
   return t.data + batch * t.batch + head * t.head + first * t.seq;
+}
+
+// The pages that a sequence's keys lie in, if they do; without options none can.
+template <bool kGeneral>
+struct KeyPages {
+  CF_DEVICE KeyPages(const KernelArguments&, const KernelTensor&, int /*batch*/) {}
+};
+
+template <>
+struct KeyPages<true> {
+  Pages pages;
+
+  CF_DEVICE KeyPages(const KernelArguments& a, const KernelTensor& t, int batch)
+      : pages{a.options.pages.table + std::int64_t{batch} * a.options.pages.of_sequence,
+              a.options.pages.size, a.options.pages.count, t.batch} {}
+};
+
+// tile = rows [first, ...) of the `count` keys of a sequence's head.
+template <int kThreads, class Tile, class T, bool kGeneral>
+CF_DEVICE void copy_keys(Tile tile, const Rows<T>& rows, const KeyPages<kGeneral>& keys, int first,
+                         int count) {
+  if constexpr (kGeneral) {
+    if (keys.pages.size > 0) {
+      copy_in_pages<kThreads>(tile, rows, keys.pages, first, count);
+      return;
+    }
+  }
+  copy_in<kThreads>(tile, rows, first, count);
 }
 
 // m, l and o of one row and stretch of the keys.

@@ -88,8 +88,9 @@ struct ScoreOptions {
   int batch, head;
   int seq_q, seq_k, diagonal;
 
+  template <bool kGeneral>
   CF_DEVICE ScoreOptions(const KernelArguments& arguments, int b, int h,
-                         const Sequence<true>& sequence)
+                         const Sequence<kGeneral>& sequence)
       : a(arguments),
         batch(b),
         head(h),

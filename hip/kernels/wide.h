@@ -54,6 +54,29 @@ struct HeadTile {
         count(end) {}
 };
 
+// The same of keys, which may lie in pages.
+template <class T>
+struct KeyHeadTile : HeadTile<T> {
+  KeyPages<true> pages;
+
+  CF_DEVICE KeyHeadTile(const KernelArguments& a, const KernelTensor& t,
+                        const Sequence<true>& sequence, int batch, int head, int width,
+                        int first_row)
+      : HeadTile<T>(t, sequence.batch_k(batch), head, width, first_row, sequence.seq_k(),
+                    sequence.first_k()),
+        pages(a, t, batch) {}
+};
+
+// tile = a head's columns from `column` on.
+template <int kThreads, class Tile, class T>
+CF_DEVICE void copy_columns(Tile tile, const HeadTile<T>& head, int column) {
+  copy_in<kThreads>(tile, from_column(head.rows, column), head.first, head.count);
+}
+template <int kThreads, class Tile, class T>
+CF_DEVICE void copy_columns(Tile tile, const KeyHeadTile<T>& head, int column) {
+  copy_keys<kThreads>(tile, from_column(head.rows, column), head.pages, head.first, head.count);
+}
+
 // acc += A B^T for a tile of rows A and one of columns B, over the whole of their depth, in its
 // order: as row_dot sums D, so that dP and D round alike.
 template <class C>
@@ -64,11 +87,14 @@ class DeepProduct {
 
   // The first slice is on its way. The stage it goes to is not in use: the product before, of which
   // other waves may not be done, ended in the other one.
-  CF_DEVICE void start(const HeadTile<T>& a, const HeadTile<T>& b) { copy(a, b, 0); }
+  template <class A, class B>
+  CF_DEVICE void start(const A& a, const B& b) {
+    copy(a, b, 0);
+  }
 
   // The rest, once started with the same tiles. Passes a barrier.
-  template <class F>
-  CF_DEVICE void add(F& acc, const HeadTile<T>& a, const HeadTile<T>& b) {
+  template <class F, class A, class B>
+  CF_DEVICE void add(F& acc, const A& a, const B& b) {
 #pragma unroll 1
     for (int x = 0; x < a.rows.width; x += C::kDepth) {
       copy_wait<0>();
@@ -83,10 +109,11 @@ class DeepProduct {
   }
 
  private:
-  CF_DEVICE void copy(const HeadTile<T>& a, const HeadTile<T>& b, int column) {
+  template <class A, class B>
+  CF_DEVICE void copy(const A& a, const B& b, int column) {
     stage_ ^= 1;
-    copy_in<C::kThreads>(rows_.at(stage_), from_column(a.rows, column), a.first, a.count);
-    copy_in<C::kThreads>(columns_.at(stage_), from_column(b.rows, column), b.first, b.count);
+    copy_columns<C::kThreads>(rows_.at(stage_), a, column);
+    copy_columns<C::kThreads>(columns_.at(stage_), b, column);
     copy_commit();
   }
 

@@ -4,6 +4,7 @@
 // shared memory may be on their way until copy_wait(); a barrier shows them to other threads.
 #pragma once
 
+#include "common/shared/sequence.h"
 #include "hip/tile/shared_tile.h"
 
 namespace crossflash::hip {
@@ -148,6 +149,55 @@ CF_DEVICE void copy_in(Tile tile, const Rows<T>& rows, int first, int count) {
     const int c = n % Tile::kWidth;
     const bool there = first + r < count && c < rows.width;
     *tile.at(r, c) = there ? origin[r * rows.stride + c] : T{};
+  }
+}
+
+// Rows in pages of `size`, `stride` elements from one of the pool's `count` to the next: row n lies
+// in page table[n / size].
+struct Pages {
+  const std::int32_t* table;
+  int size, count;
+  std::int64_t stride;
+};
+
+// copy_in of rows in pages; `rows` is what it would be of the pool's first page.
+template <int kThreads, class Tile, class T = typename Tile::T>
+CF_DEVICE void copy_in_pages(Tile tile, const Rows<T>& rows, const Pages& pages, int first,
+                             int count) {
+  const int left = count - first;
+  const auto row = [&](int r) {
+    const auto n = static_cast<unsigned>(first + r);
+    const auto size = static_cast<unsigned>(pages.size);
+    const int page = shared::cf_page(pages.table[n / size], pages.count);
+    return rows.data + page * pages.stride + static_cast<int>(n % size) * rows.stride;
+  };
+  if (rows.aligned && pages.stride % Tile::kChunk == 0) {
+    using Own = OwnChunks<kThreads, Tile>;
+    const Own own;
+#pragma unroll 4
+    for (int n = 0; n < Own::kCount; n += Own::kInRow) {
+      const int r = own.row(n);
+      const T* from = r < left ? row(r) : rows.data;
+#pragma unroll
+      for (int c = 0; c < Own::kInRow; ++c) {
+        const int chunk = own.chunk(c);
+        const bool there = r < left && chunk * Tile::kChunk < rows.width;
+#ifdef __CUDACC__
+        copy_chunk(tile.chunk(r, chunk), from + chunk * Tile::kChunk, there);
+#else
+        uint4 x{};
+        if (there) x = *reinterpret_cast<const uint4*>(from + chunk * Tile::kChunk);
+        *reinterpret_cast<uint4*>(tile.chunk(r, chunk)) = x;
+#endif
+      }
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int n = static_cast<int>(threadIdx.x); n < Tile::kRows * Tile::kWidth; n += kThreads) {
+    const int r = n / Tile::kWidth;
+    const int c = n % Tile::kWidth;
+    *tile.at(r, c) = r < left && c < rows.width ? row(r)[c] : T{};
   }
 }
 
