@@ -19,7 +19,6 @@ using crossflash::Plan;
 using crossflash::Problem;
 using crossflash::RunArgs;
 using crossflash::Status;
-using crossflash::Tensor;
 using crossflash::TensorId;
 
 struct crossflash_device {
@@ -94,25 +93,26 @@ Status run(crossflash_plan* plan, const crossflash_args* args, Pass pass) {
   CROSSFLASH_TRY(require(args, "args"));
   CROSSFLASH_TRY(check_size("crossflash_args", args->struct_size, sizeof *args));
   const Problem& problem = plan->problem;
-  if (pass == Pass::forward ? !problem.forward : !problem.backward)
-    return crossflash::invalid(
-        "passes of this plan's problem does not include {}",
-        pass == Pass::forward ? "CROSSFLASH_FORWARD" : "CROSSFLASH_BACKWARD");
+  if (!problem.runs(pass))
+    return crossflash::invalid("passes of this plan's problem does not include {}",
+                               pass == Pass::forward    ? "CROSSFLASH_FORWARD"
+                               : pass == Pass::backward ? "CROSSFLASH_BACKWARD"
+                                                        : "CROSSFLASH_APPEND");
   RunArgs run;
   run.buffers = {args->q,      args->k,      args->v,      args->o,     args->lse,
                  args->grad_o, args->grad_q, args->grad_k, args->grad_v};
   run.workspace = args->workspace;
-  const std::size_t used =
-      pass == Pass::forward ? static_cast<std::size_t>(TensorId::grad_o) : crossflash::kTensorCount;
-  for (std::size_t n = 0; n < used; ++n)
-    if (const Tensor& tensor = problem.tensors[n]; !tensor.empty())
-      CROSSFLASH_TRY(check_buffer(crossflash::kTensorNames[n], crossflash::dtype_size(tensor.dtype),
+  for (std::size_t n = 0; n < crossflash::kTensorCount; ++n)
+    if (problem.uses(static_cast<TensorId>(n), pass))
+      CROSSFLASH_TRY(check_buffer(crossflash::kTensorNames[n],
+                                  crossflash::dtype_size(problem.tensors[n].dtype),
                                   run.buffers[n]));
-  run.options = {args->bias,   args->alibi,      args->sink,   args->mask,      args->rows_q,
-                 args->rows_k, args->page_table, args->random, args->grad_bias, args->grad_sink};
+  run.options = {args->bias,   args->alibi,      args->sink,      args->mask,      args->rows_q,
+                 args->rows_k, args->page_table, args->random,    args->grad_bias, args->grad_sink,
+                 args->new_k,  args->new_v,      args->rotated_q, args->cosine,    args->sine};
   for (std::size_t n = 0; n < crossflash::kOptionCount; ++n) {
     const auto id = static_cast<crossflash::OptionId>(n);
-    if (problem.uses(id, pass == Pass::backward))
+    if (problem.uses(id, pass))
       CROSSFLASH_TRY(
           check_buffer(crossflash::kOptionNames[n], problem.option_element(id), run.options[n]));
   }
@@ -312,10 +312,10 @@ void crossflash_plan_destroy(crossflash_plan* plan) { delete plan; }
 uint64_t crossflash_plan_workspace(const crossflash_plan* plan, uint32_t pass) {
   if (plan == nullptr) return 0;
   std::uint64_t bytes = 0;
-  if ((pass & CROSSFLASH_FORWARD) != 0 && plan->problem.forward)
-    bytes = std::max(bytes, plan->plan->workspace_bytes(Pass::forward));
-  if ((pass & CROSSFLASH_BACKWARD) != 0 && plan->problem.backward)
-    bytes = std::max(bytes, plan->plan->workspace_bytes(Pass::backward));
+  constexpr std::uint32_t kBits[] = {CROSSFLASH_FORWARD, CROSSFLASH_BACKWARD, CROSSFLASH_APPEND};
+  for (const Pass each : crossflash::kAllPasses)
+    if ((pass & kBits[static_cast<std::size_t>(each)]) != 0 && plan->problem.runs(each))
+      bytes = std::max(bytes, plan->plan->workspace_bytes(each));
   return bytes;
 }
 
@@ -329,6 +329,10 @@ crossflash_status crossflash_forward(crossflash_plan* plan, const crossflash_arg
 
 crossflash_status crossflash_backward(crossflash_plan* plan, const crossflash_args* args) {
   return guarded([&] { return run(plan, args, Pass::backward); });
+}
+
+crossflash_status crossflash_append(crossflash_plan* plan, const crossflash_args* args) {
+  return guarded([&] { return run(plan, args, Pass::append); });
 }
 
 crossflash_status crossflash_dropout_mask(const crossflash_problem* problem, uint64_t seed,

@@ -30,8 +30,6 @@ struct DeviceOptions {
   std::string limits;   // empty: the device's own
 };
 
-enum class Pass { forward, backward };
-
 // Arguments of one run: a buffer for each TensorId, workspace, random state.
 struct RunArgs {
   std::array<crossflash_buffer, kTensorCount> buffers{};

@@ -59,9 +59,15 @@ Status check_enums(const crossflash_problem& in) {
   if (in.struct_size != sizeof(crossflash_problem))
     return invalid("struct_size is {}; crossflash_problem_init sets it to {}", in.struct_size,
                    sizeof(crossflash_problem));
-  if (in.passes == 0 || (in.passes & ~std::uint32_t{CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD}) != 0)
+  constexpr std::uint32_t kAll = CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD | CROSSFLASH_APPEND;
+  if (in.passes == 0 || (in.passes & ~kAll) != 0)
     return invalid(
-        "passes is {}; it must be made of CROSSFLASH_FORWARD (1) and CROSSFLASH_BACKWARD (2)",
+        "passes is {}; it must be made of CROSSFLASH_FORWARD (1), CROSSFLASH_BACKWARD (2) and "
+        "CROSSFLASH_APPEND (4)",
+        in.passes);
+  if ((in.passes & CROSSFLASH_APPEND) != 0 && (in.passes & CROSSFLASH_BACKWARD) != 0)
+    return unsupported(
+        "passes is {}; CROSSFLASH_APPEND (4) with CROSSFLASH_BACKWARD (2) is not supported",
         in.passes);
   if (in.dtype < CROSSFLASH_F32 || in.dtype > CROSSFLASH_BF16)
     return invalid("dtype is {}; it must be f32 (0), f16 (1) or bf16 (2)",
@@ -215,6 +221,17 @@ Status make_pages(const crossflash_problem& in, Problem* p) {
   return {};
 }
 
+Status check_rotary(const crossflash_problem& in) {
+  CROSSFLASH_TRY(check_flag("rotary_pairs", in.rotary_pairs, 1));
+  if (in.rotary == 0) return {};
+  if ((in.passes & CROSSFLASH_APPEND) == 0)
+    return invalid("rotary is {}; without CROSSFLASH_APPEND nothing is rotated, it must be 0",
+                   in.rotary);
+  if (in.rotary < 0 || in.rotary > in.d || in.rotary % 2 != 0)
+    return invalid("rotary is {}; it must be even and at most d, which is {}", in.rotary, in.d);
+  return check_range("positions", in.positions, 1, kMaxFlatHeads);
+}
+
 // Causal and window are one rule: a diagonal and two inclusive counts, -1 open.
 Status make_visibility(const crossflash_problem& in, shared::cf_visibility* out) {
   for (const auto& [name, window] :
@@ -279,6 +296,7 @@ Status check_problem(const crossflash_problem& in, Problem* out) {
   CROSSFLASH_TRY(make_mask(in, &p));
   CROSSFLASH_TRY(make_sequences(in, &p));
   CROSSFLASH_TRY(make_pages(in, &p));
+  CROSSFLASH_TRY(check_rotary(in));
 
   // Where the rows of a side lie: in batches of the longest, all in one, or in pages.
   struct Side {
@@ -306,6 +324,21 @@ Status check_problem(const crossflash_problem& in, Problem* out) {
     CROSSFLASH_TRY(tensor(TensorId::grad_k, in.grad_k, keys, in.heads_kv, in.d));
     CROSSFLASH_TRY(tensor(TensorId::grad_v, in.grad_v, keys, in.heads_kv, in.d_v));
   }
+  if ((in.passes & CROSSFLASH_APPEND) != 0) {
+    Append& a = p.append;
+    a.given = true;
+    a.rotary = in.rotary;
+    a.interleaved = in.rotary_pairs == CROSSFLASH_ROTARY_INTERLEAVED;
+    a.positions = in.rotary > 0 ? in.positions : 0;
+    const auto rows_of_q = [&](const char* name, const crossflash_strides& strides,
+                               std::int64_t heads, std::int64_t width, Tensor* made) {
+      return make_tensor(name, in.dtype, strides, queries.batch, queries.seq, heads, width, made);
+    };
+    CROSSFLASH_TRY(rows_of_q("new_k", in.new_k, in.heads_kv, in.d, &a.new_k));
+    CROSSFLASH_TRY(rows_of_q("new_v", in.new_v, in.heads_kv, in.d_v, &a.new_v));
+    if (a.rotary > 0)
+      CROSSFLASH_TRY(rows_of_q("rotated_q", in.rotated_q, in.heads_q, in.d, &a.rotated_q));
+  }
   p.tensors[static_cast<std::size_t>(TensorId::lse)] = {CROSSFLASH_F32,
                                                         queries.batch,
                                                         queries.seq,
@@ -314,6 +347,40 @@ Status check_problem(const crossflash_problem& in, Problem* out) {
                                                         {in.heads_q * queries.seq, 1, queries.seq}};
   *out = p;
   return {};
+}
+
+bool Problem::uses(TensorId id, Pass pass) const {
+  if (tensor(id).empty()) return false;
+  switch (pass) {
+    case Pass::forward:
+      return id < TensorId::grad_o;
+    case Pass::backward:
+      return true;
+    case Pass::append:
+      return id == TensorId::k || id == TensorId::v || (id == TensorId::q && append.rotary > 0);
+  }
+  return false;
+}
+
+bool Problem::uses(OptionId id, Pass pass) const {
+  if (option_extent(id) == 0) return false;
+  switch (id) {
+    case OptionId::rows_q:
+    case OptionId::rows_k:
+    case OptionId::page_table:
+      return true;
+    case OptionId::grad_bias:
+    case OptionId::grad_sink:
+      return pass == Pass::backward;
+    case OptionId::new_k:
+    case OptionId::new_v:
+    case OptionId::rotated_q:
+    case OptionId::cosine:
+    case OptionId::sine:
+      return pass == Pass::append;
+    default:
+      return pass != Pass::append;
+  }
 }
 
 std::int64_t Problem::option_extent(OptionId id) const {
@@ -347,6 +414,15 @@ std::int64_t Problem::option_extent(OptionId id) const {
       return pages.size > 0 ? batch * pages.of_sequence : 0;
     case OptionId::random:
       return random_on_device ? 2 : 0;
+    case OptionId::new_k:
+      return append.new_k.extent();
+    case OptionId::new_v:
+      return append.new_v.extent();
+    case OptionId::rotated_q:
+      return append.rotated_q.extent();
+    case OptionId::cosine:
+    case OptionId::sine:
+      return append.rotary / 2 * append.positions;
   }
   return 0;
 }
@@ -361,6 +437,10 @@ std::size_t Problem::option_element(OptionId id) const {
       return static_cast<std::size_t>(sequences.index_bytes);
     case OptionId::random:
       return 8;
+    case OptionId::new_k:
+    case OptionId::new_v:
+    case OptionId::rotated_q:
+      return dtype_size(dtype);
     default:
       return 4;
   }
@@ -379,6 +459,7 @@ Status refuse_options(const Problem& p, const char* backend) {
   if (p.sequences.k != CROSSFLASH_ROWS_ALL) return refused("rows_k");
   if (p.pages.size > 0) return refused("page_size");
   if (p.random_on_device) return refused("random_on_device");
+  if (p.append.given) return refused("CROSSFLASH_APPEND");
   return {};
 }
 

@@ -15,6 +15,10 @@ struct Strides {
   std::int64_t batch, seq, head;  // elements; the innermost is 1
 };
 
+// What a plan runs. All of them see the same problem.
+enum class Pass { forward, backward, append };
+constexpr std::array<Pass, 3> kAllPasses = {Pass::forward, Pass::backward, Pass::append};
+
 // The tensors of a run, in the order of crossflash_args.
 enum class TensorId { q, k, v, o, lse, grad_o, grad_q, grad_k, grad_v };
 constexpr std::size_t kTensorCount = 9;
@@ -32,12 +36,17 @@ enum class OptionId {
   page_table,
   random,
   grad_bias,
-  grad_sink
+  grad_sink,
+  new_k,
+  new_v,
+  rotated_q,
+  cosine,
+  sine
 };
-constexpr std::size_t kOptionCount = 10;
+constexpr std::size_t kOptionCount = 15;
 constexpr std::array<const char*, kOptionCount> kOptionNames = {
-    "bias",   "alibi",      "sink",   "mask",      "rows_q",
-    "rows_k", "page_table", "random", "grad_bias", "grad_sink"};
+    "bias",      "alibi",     "sink",  "mask",  "rows_q",    "rows_k", "page_table", "random",
+    "grad_bias", "grad_sink", "new_k", "new_v", "rotated_q", "cosine", "sine"};
 
 struct Tensor {
   crossflash_dtype dtype;
@@ -85,6 +94,15 @@ struct Pages {
   std::int64_t of_sequence;  // entries of a row of the table
 };
 
+// New rows of k and v, and the rotation of keys and queries.
+struct Append {
+  bool given;
+  Tensor new_k, new_v, rotated_q;  // rows as those of q
+  std::int64_t rotary;             // leading elements that are rotated; 0: no query is touched
+  bool interleaved;                // pairs are neighbours, not halves
+  std::int64_t positions;          // rows of the tables
+};
+
 struct Problem {
   bool forward, backward;
   bool deterministic;
@@ -97,6 +115,7 @@ struct Problem {
   bool sink_gradient;
   Sequences sequences;
   Pages pages;
+  Append append;
   bool random_on_device;
   shared::cf_visibility visibility;
   shared::cf_score score;
@@ -109,9 +128,14 @@ struct Problem {
   // Elements from the first of an option's buffer to one past the last; 0: no pass uses it.
   std::int64_t option_extent(OptionId id) const;
   std::size_t option_element(OptionId id) const;  // bytes
+  bool runs(Pass pass) const {
+    return pass == Pass::forward ? forward : pass == Pass::backward ? backward : append.given;
+  }
+  // Whether a run of the pass needs the buffer. What is empty none needs.
+  bool uses(TensorId id, Pass pass) const;
+  bool uses(OptionId id, Pass pass) const;
   bool uses(OptionId id, bool backward_pass) const {
-    const bool gradient = id == OptionId::grad_bias || id == OptionId::grad_sink;
-    return option_extent(id) > 0 && (backward_pass || !gradient);
+    return uses(id, backward_pass ? Pass::backward : Pass::forward);
   }
   // Multiply-adds count twice; of one dense product of the score's shape with the given width.
   double product_flops(std::int64_t width) const {

@@ -33,6 +33,8 @@ constexpr const char* pass_name(KernelPass pass) {
       return "the gradient of the bias";
     case KernelPass::grad_sink:
       return "the gradient of the sinks";
+    case KernelPass::append:
+      return "appending";
   }
   return "";
 }
@@ -45,10 +47,11 @@ Status narrow(const char* field, std::int64_t value, int* out) {
   return {};
 }
 
-KernelTensor strides_of(const Problem& p, TensorId id) {
-  const Strides& s = p.tensor(id).strides;
-  return {nullptr, s.batch, s.seq, s.head};
+KernelTensor strides_of(const Tensor& t) {
+  return {nullptr, t.strides.batch, t.strides.seq, t.strides.head};
 }
+
+KernelTensor strides_of(const Problem& p, TensorId id) { return strides_of(p.tensor(id)); }
 
 KernelScores strides_of(const ScoreStrides& s) {
   return {nullptr, s.batch, s.head, s.seq_q, s.seq_k};
@@ -72,6 +75,15 @@ Status make_options(const Problem& p, KernelOptions* out) {
   return narrow("seq_k / page_size", p.pages.of_sequence, &o.pages.of_sequence);
 }
 
+Status make_append(const Problem& p, KernelAppend* out) {
+  out->new_k = strides_of(p.append.new_k);
+  out->new_v = strides_of(p.append.new_v);
+  out->rotated_q = strides_of(p.append.rotated_q);
+  out->rotary = static_cast<int>(p.append.rotary);
+  out->interleaved = p.append.interleaved;
+  return narrow("positions", p.append.positions, &out->positions);
+}
+
 Status make_arguments(const Problem& p, KernelArguments* out) {
   KernelArguments a{};
   a.visibility = p.visibility;
@@ -91,6 +103,7 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
   a.grad_k = strides_of(p, TensorId::grad_k);
   a.grad_v = strides_of(p, TensorId::grad_v);
   CROSSFLASH_TRY(make_options(p, &a.options));
+  CROSSFLASH_TRY(make_append(p, &a.append));
   const Strides& rows = p.tensor(TensorId::lse).strides;
   a.lse = a.delta = a.mend = a.base = {nullptr, rows.batch, rows.seq, rows.head};
   a.splits = 1;
@@ -114,7 +127,7 @@ std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
   // These are the same for every score.
   const bool any = variant.empty() || variant == "split" || row.pass == KernelPass::row_dot ||
                    row.pass == KernelPass::combine || row.pass == KernelPass::cast_grad_q ||
-                   row.pass == KernelPass::grad_sink;
+                   row.pass == KernelPass::grad_sink || row.pass == KernelPass::append;
   if (!any && row.general != (variant == "general")) return fmt::format("is not {}", variant);
   if (std::max(a.d, a.d_v) > row.head) return fmt::format("head sizes end at {}", row.head);
   if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no options";
@@ -148,9 +161,9 @@ const Variant* find(KernelPass pass, const Caps& caps, std::span<const Unit> uni
 }
 
 void add_step(const Variant& row, HipPlan* plan, std::vector<Step>* steps) {
-  plan->describe += fmt::format("{} {} ({} threads, {:.1f} KiB shared)",
-                                plan->forward.empty() && plan->backward.empty() ? "" : ",",
-                                row.name, row.threads, row.shared_bytes / 1024.0);
+  plan->describe +=
+      fmt::format("{} {} ({} threads, {:.1f} KiB shared)", plan->describe.ends_with(':') ? "" : ",",
+                  row.name, row.threads, row.shared_bytes / 1024.0);
   steps->push_back({&row, blocks(row, plan->arguments)});
 }
 
@@ -264,6 +277,8 @@ Status make_plan(const Problem& problem, const Caps& caps, std::span<const Unit>
   plan.describe = fmt::format("hip {} {}:", caps.architecture, dtype_name(problem.dtype));
   if (problem.forward) CROSSFLASH_TRY(choose_forward(caps, units, variant, &plan));
   if (problem.backward) CROSSFLASH_TRY(choose_backward(caps, units, variant, &plan));
+  if (problem.append.given)
+    CROSSFLASH_TRY(choose(KernelPass::append, caps, units, variant, &plan, &plan.append));
   plan.describe += "; f32 sums; the first rows of the table that can";
   *out = std::move(plan);
   return {};

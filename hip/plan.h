@@ -38,15 +38,16 @@ struct Region {
 struct HipPlan {
   Problem problem;
   KernelArguments arguments;  // but for pointers and the random state
-  std::vector<Step> forward, backward;
+  std::vector<Step> forward, backward, append;
   std::vector<Region> forward_regions, backward_regions;
   // Bytes, with what aligning the start may take.
   std::uint64_t forward_workspace = 0, backward_workspace = 0;
   std::string describe;
 
   const std::vector<Step>& steps(Pass pass) const {
-    return pass == Pass::forward ? forward : backward;
+    return pass == Pass::forward ? forward : pass == Pass::backward ? backward : append;
   }
+  // Append needs none, and no problem has both it and backward.
   const std::vector<Region>& regions(Pass pass) const {
     return pass == Pass::forward ? forward_regions : backward_regions;
   }

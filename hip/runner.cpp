@@ -13,7 +13,7 @@ Status Runner::create(const HipDevice& device, HipPlan plan, std::unique_ptr<Pla
   const CurrentDevice current(device.ordinal());
   CROSSFLASH_TRY(current.status());
   std::unique_ptr<Runner> runner(new Runner(device, std::move(plan)));
-  for (const Pass pass : {Pass::forward, Pass::backward})
+  for (const Pass pass : kAllPasses)
     for (const Step& step : runner->plan_.steps(pass)) {
       const Status status =
           check(static_cast<hipError_t>(step.kernel->prepare()), step.kernel->name);
@@ -37,17 +37,16 @@ Runner::~Runner() {
 }
 
 Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
-  const std::size_t used =
-      pass == Pass::forward ? static_cast<std::size_t>(TensorId::grad_o) : kTensorCount;
-  for (std::size_t n = 0; n < used; ++n) {
+  for (std::size_t n = 0; n < kTensorCount; ++n) {
     const Tensor& tensor = plan_.problem.tensors[n];
+    if (!plan_.problem.uses(static_cast<TensorId>(n), pass)) continue;
     CROSSFLASH_TRY(device_.buffers().check_stretch(
         kTensorNames[n], args.buffers[n],
         static_cast<std::uint64_t>(tensor.extent()) * dtype_size(tensor.dtype)));
   }
   for (std::size_t n = 0; n < kOptionCount; ++n) {
     const auto id = static_cast<OptionId>(n);
-    if (plan_.problem.uses(id, pass == Pass::backward))
+    if (plan_.problem.uses(id, pass))
       CROSSFLASH_TRY(device_.buffers().check_stretch(
           kOptionNames[n], args.option(id),
           static_cast<std::uint64_t>(plan_.problem.option_extent(id)) *
@@ -70,7 +69,7 @@ KernelArguments Runner::bind(Pass pass, const RunArgs& args, std::byte* workspac
   a.grad_v.data = data(TensorId::grad_v);
   a.lse.data = reinterpret_cast<float*>(data(TensorId::lse));
   const auto option = [&](OptionId id) -> void* {
-    return plan_.problem.uses(id, pass == Pass::backward) ? address(args.option(id)) : nullptr;
+    return plan_.problem.uses(id, pass) ? address(args.option(id)) : nullptr;
   };
   KernelOptions& o = a.options;
   o.bias.data = option(OptionId::bias);
@@ -83,6 +82,12 @@ KernelArguments Runner::bind(Pass pass, const RunArgs& args, std::byte* workspac
   o.rows_k.data = option(OptionId::rows_k);
   o.pages.table = static_cast<const std::int32_t*>(option(OptionId::page_table));
   o.random = static_cast<const std::uint64_t*>(option(OptionId::random));
+  KernelAppend& append = a.append;
+  append.new_k.data = option(OptionId::new_k);
+  append.new_v.data = option(OptionId::new_v);
+  append.rotated_q.data = option(OptionId::rotated_q);
+  append.cosine = static_cast<const float*>(option(OptionId::cosine));
+  append.sine = static_cast<const float*>(option(OptionId::sine));
   if (workspace != nullptr) {
     const auto past = reinterpret_cast<std::uintptr_t>(workspace) % kRegionBytes;
     std::byte* const start = workspace + (kRegionBytes - past) % kRegionBytes;

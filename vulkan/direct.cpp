@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/half.h"
+#include "vulkan/append.h"
 #include "vulkan/plan.h"
 
 namespace crossflash::vulkan {
@@ -251,6 +252,7 @@ void emit_sink(const VulkanPlan& plan, Sink& sink) {
 Status plan_direct(VulkanPlan* plan) {
   const Problem& p = plan->problem;
   CROSSFLASH_TRY(check_bindings(*plan));
+  if (p.append.given) CROSSFLASH_TRY(check_append(p, plan->caps));
   // Of the grid, which is sized by the longest sequence, and of lse.
   const double query_rows = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.seq_q);
   const auto lse_rows = static_cast<double>(p.tensor(TensorId::lse).extent());

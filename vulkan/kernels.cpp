@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "vulkan/kernels.h"
 
+#include "common/shared/append.h"
 #include "spirv.h"
 
 namespace crossflash::vulkan {
@@ -77,6 +78,12 @@ struct Kernels {
       make_kernel("backward_dot_arena_options", spirv_backward_dot_arena_options, {}, {}),
       make_kernel("backward_dkv_arena_options", spirv_backward_dkv_arena_options, {}, {}),
       make_kernel("backward_dq_arena_options", spirv_backward_dq_arena_options, {}, {})};
+  Kernel append{"append",
+                spirv_append,
+                {CF_BIND_SOURCE, CF_BIND_TARGET, CF_BIND_APPEND_ROWS_Q, CF_BIND_APPEND_ROWS_K,
+                 CF_BIND_APPEND_PAGES, CF_BIND_COSINE, CF_BIND_SINE},
+                0,
+                sizeof(shared::cf_append)};
   Kernel copy{"copy", spirv_copy, {CF_BIND_WORK, CF_BIND_TENSOR}, 0, sizeof(shared::cf_copy)};
 };
 
@@ -131,6 +138,7 @@ const Kernel& attention_kernel(KernelId id, bool arena, bool options) {
 }
 
 const Kernel& copy_kernel() { return kernels().copy; }
+const Kernel& append_kernel() { return kernels().append; }
 
 std::span<const Kernel* const> all_kernels() {
   static const std::vector<const Kernel*> all = [] {
@@ -138,7 +146,8 @@ std::span<const Kernel* const> all_kernels() {
     const Kernels& k = kernels();
     for (const auto* build : {&k.direct, &k.arena, &k.options, &k.arena_options})
       for (const Kernel& kernel : *build) list.push_back(&kernel);
-    list.push_back(&kernels().copy);
+    list.push_back(&k.copy);
+    list.push_back(&k.append);
     return list;
   }();
   return all;

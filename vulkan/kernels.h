@@ -28,6 +28,7 @@ constexpr std::uint32_t option_binding(OptionId id) {
 // options are for tensors as they lie, with options.
 const Kernel& attention_kernel(KernelId id, bool arena, bool options);
 const Kernel& copy_kernel();
+const Kernel& append_kernel();
 // All of them, for tests.
 std::span<const Kernel* const> all_kernels();
 

@@ -56,6 +56,7 @@ std::string describe(const VulkanPlan& plan, const std::string& why) {
     add(KernelId::backward_dq);
     if (p.option_extent(OptionId::grad_bias) > 0) add(KernelId::backward_bias);
   }
+  if (p.append.given) text += " append,";
   return text + " f32 sums; " + why;
 }
 

@@ -9,6 +9,7 @@
 #include "common/half.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels.h"
+#include "vulkan/window.h"
 
 namespace crossflash::vulkan {
 namespace {
@@ -44,25 +45,6 @@ class BindCounter : public Sink {
   std::optional<KernelId> bound_;
   Capacity capacity_{};
 };
-
-// A stretch of a buffer as a binding: it starts at an aligned offset at or before the stretch.
-struct Window {
-  Binding binding;
-  std::uint64_t skipped;  // bytes from the binding's start to the stretch
-};
-
-Window make_window(std::uint32_t number, crossflash_buffer buffer, std::uint64_t offset,
-                   std::uint64_t bytes, std::uint64_t alignment) {
-  const std::uint64_t begin = buffer.offset + offset;
-  const std::uint64_t aligned = begin / alignment * alignment;
-  const std::uint64_t end = (begin + bytes + 3) / 4 * 4;  // whole words
-  Binding binding;
-  binding.binding = number;
-  binding.buffer = reinterpret_cast<VkBuffer>(buffer.handle);
-  binding.offset = aligned;
-  binding.range = std::max<std::uint64_t>(end - aligned, 4);
-  return {binding, begin - aligned};
-}
 
 }  // namespace
 
@@ -234,7 +216,7 @@ Status Runner::create(Context& context, const VulkanDevice& device, Pipelines& p
   CROSSFLASH_TRY(runner->upload_blocks(transfer));
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const Problem& p = runner->plan_.problem;
-    if (!(pass == Pass::forward ? p.forward : p.backward)) continue;
+    if (!p.runs(pass)) continue;
     BindCounter counter(runner->plan_);
     emit_steps(runner->plan_, pass, counter);
     auto& pool = runner->recordings_[static_cast<std::size_t>(pass)];
@@ -242,6 +224,9 @@ Status Runner::create(Context& context, const VulkanDevice& device, Pipelines& p
     RecordingPool::Lease first;  // so that the first run allocates nothing either
     CROSSFLASH_TRY(pool->acquire(&first));
   }
+  if (runner->plan_.problem.append.given)
+    CROSSFLASH_TRY(Appender::create(context, pipelines, runner->plan_.problem, runner->plan_.caps,
+                                    &runner->append_));
   *out = std::move(runner);
   return {};
 }
@@ -288,17 +273,16 @@ Status Runner::upload_blocks(Transfer& transfer) {
 }
 
 Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
-  const std::size_t used =
-      pass == Pass::forward ? static_cast<std::size_t>(TensorId::grad_o) : kTensorCount;
-  for (std::size_t n = 0; n < used; ++n) {
+  for (std::size_t n = 0; n < kTensorCount; ++n) {
     const Tensor& tensor = plan_.problem.tensors[n];
+    if (!plan_.problem.uses(static_cast<TensorId>(n), pass)) continue;
     CROSSFLASH_TRY(device_.check_stretch(
         kTensorNames[n], args.buffers[n],
         static_cast<std::uint64_t>(tensor.extent()) * dtype_size(tensor.dtype)));
   }
   for (std::size_t n = 0; n < kOptionCount; ++n) {
     const auto id = static_cast<OptionId>(n);
-    if (plan_.problem.uses(id, pass == Pass::backward))
+    if (plan_.problem.uses(id, pass))
       CROSSFLASH_TRY(
           device_.check_stretch(kOptionNames[n], args.option(id),
                                 static_cast<std::uint64_t>(plan_.problem.option_extent(id)) *
@@ -309,6 +293,8 @@ Status Runner::check_buffers(Pass pass, const RunArgs& args) const {
 
 Status Runner::run(Pass pass, const RunArgs& args) {
   CROSSFLASH_TRY(check_buffers(pass, args));
+  if (pass == Pass::append)
+    return append_->run(args, {reinterpret_cast<void*>(workspace_->handle()), 0});
   const Problem& p = plan_.problem;
   const bool sink_gradient = pass == Pass::backward && p.sink_gradient;  // written always
   if (p.batch == 0) return {};

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "common/backend.h"
+#include "vulkan/append.h"
 #include "vulkan/buffer.h"
 #include "vulkan/pipeline.h"
 #include "vulkan/plan.h"
@@ -51,6 +52,7 @@ class Runner : public Plan {
   // By element type and direction, where the plan is staged.
   std::array<std::array<const Pipeline*, 2>, 3> copy_{};
   std::array<std::unique_ptr<RecordingPool>, 2> recordings_;  // by Pass
+  std::unique_ptr<Appender> append_;                          // if the problem appends
 };
 
 }  // namespace crossflash::vulkan

@@ -513,6 +513,8 @@ Status check_options(const Problem& p) {
     return refused("rows_q", static_cast<int>(p.sequences.q), kOnDevice);
   if (p.sequences.k != CROSSFLASH_ROWS_ALL)
     return refused("rows_k", static_cast<int>(p.sequences.k), kOnDevice);
+  if (p.append.given)
+    return refused("passes", p.forward ? 5 : 4, "CROSSFLASH_APPEND needs tensors as they lie");
   if (p.pages.size > 0) return refused("page_size", static_cast<int>(p.pages.size), kOnDevice);
   if (p.bias.gradient)
     return refused("bias", CROSSFLASH_WITH_GRADIENT, "its gradient needs tensors as they lie");

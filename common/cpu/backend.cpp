@@ -7,6 +7,7 @@
 #include <fstream>
 #include <new>
 
+#include "common/cpu/append.h"
 #include "common/cpu/attention.h"
 #include "common/cpu/multiply.h"
 #include "common/half.h"
@@ -83,9 +84,11 @@ class CpuPlan final : public Plan {
                  reinterpret_cast<float*>(address(args.buffer(TensorId::lse))),
                  nullptr,
                  nullptr,
-                 random_state(args),
+                 random_state(pass, args),
                  tiles_};
-    if (pass == Pass::forward) {
+    if (pass == Pass::append) {
+      append(run, args);
+    } else if (pass == Pass::forward) {
       cpu::forward(run);
     } else if (args.workspace.handle != nullptr) {
       backward(run, reinterpret_cast<float*>(address(args.workspace)));
@@ -96,6 +99,15 @@ class CpuPlan final : public Plan {
   }
 
  private:
+  void append(const cpu::Run& run, const RunArgs& args) const {
+    const Append& a = problem_.append;
+    const auto option = [&](OptionId id) { return address(args.option(id)); };
+    cpu::append(run, {{&a.new_k, option(OptionId::new_k)},
+                      {&a.new_v, option(OptionId::new_v)},
+                      {&a.rotated_q, option(OptionId::rotated_q)},
+                      reinterpret_cast<const float*>(option(OptionId::cosine)),
+                      reinterpret_cast<const float*>(option(OptionId::sine))});
+  }
   void backward(cpu::Run& run, float* workspace) const {
     run.delta = workspace;
     run.mend = workspace + rows();
@@ -106,8 +118,8 @@ class CpuPlan final : public Plan {
     const Tensor& lse = problem_.tensor(TensorId::lse);
     return static_cast<std::size_t>(lse.batch * lse.heads * lse.seq);
   }
-  shared::cf_dropout random_state(const RunArgs& args) const {
-    if (!problem_.uses(OptionId::random, false)) return args.dropout;
+  shared::cf_dropout random_state(Pass pass, const RunArgs& args) const {
+    if (!problem_.uses(OptionId::random, pass)) return args.dropout;
     const auto* state =
         reinterpret_cast<const std::uint64_t*>(address(args.option(OptionId::random)));
     return {static_cast<shared::uint>(state[0]), static_cast<shared::uint>(state[0] >> 32),

@@ -23,6 +23,7 @@ struct Inputs {
   std::vector<std::int64_t> rows_q, rows_k;
   std::vector<std::int32_t> page_table;
   shared::cf_dropout dropout{};
+  std::vector<float> new_k, new_v, cosine, sine;  // of append.h
 };
 
 // Rows of a sequence in the tensors of its side, as flat rows (batch * seq + row) of a contiguous

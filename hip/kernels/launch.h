@@ -56,6 +56,14 @@ struct KernelOptions {
   const std::uint64_t* random;  // seed and offset; null: those of KernelArguments::dropout
 };
 
+// What append puts where, and how it turns keys and queries (common/shared/rotary.h).
+struct KernelAppend {
+  KernelTensor new_k, new_v, rotated_q;
+  const float *cosine, *sine;  // [positions, rotary / 2]
+  int rotary, positions;
+  bool interleaved;
+};
+
 // One problem as every kernel sees it. A pass reads what it needs; the rest may be null.
 struct KernelArguments {
   shared::cf_visibility visibility;
@@ -73,6 +81,7 @@ struct KernelArguments {
   KernelRows base;         // backward_base of lse: workspace, written by row_dot, read by grad_all
   KernelRows grad_q_sums;  // dQ in f32: workspace, cleared by row_dot, see query_sums.h
   KernelOptions options;
+  KernelAppend append;
 
   // Whether the problem is more than a positive scale, a mask's diagonal and window.
   bool general() const {
@@ -97,7 +106,8 @@ enum class KernelPass {
   grad_all,
   cast_grad_q,
   grad_bias,
-  grad_sink
+  grad_sink,
+  append
 };
 
 struct Variant {
@@ -146,6 +156,12 @@ constexpr std::int64_t packed_sum_row(std::int64_t first, std::int64_t batch) {
   return (first / kSumUnit + batch) * kSumUnit;
 }
 
+// Heads that append moves a row of for each of its rows: of keys, values and rotated queries.
+constexpr int append_heads(const KernelArguments& arguments) {
+  const int heads_kv = arguments.heads_q / arguments.group;
+  return 2 * heads_kv + (arguments.append.rotary > 0 ? arguments.heads_q : 0);
+}
+
 // Blocks of a launch; all lie on grid.x, whose limit is 2^31 - 1. For grad_kv and grad_all they
 // tile the keys, for forward_split the queries of a group for each split, for grad_bias what there
 // is of the gradient's axes; grad_sink has one for each head; else they tile the queries.
@@ -159,6 +175,10 @@ inline std::int64_t blocks(const Variant& variant, const KernelArguments& argume
     if (rows == 0 || columns == 0 || arguments.batch == 0) return 0;
     return (to.seq_q != 0 ? rows : 1) * (to.seq_k != 0 ? columns : 1) *
            (to.head != 0 ? arguments.heads_q : 1) * (to.batch != 0 ? arguments.batch : 1);
+  }
+  if (variant.pass == KernelPass::append) {
+    const std::int64_t tiles = (append_heads(arguments) + variant.rows - 1) / variant.rows;
+    return tiles * arguments.seq_q * arguments.batch;
   }
   if (variant.pass == KernelPass::forward_split) {
     const std::int64_t rows = std::int64_t{arguments.seq_q} * arguments.group;

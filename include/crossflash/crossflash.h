@@ -148,6 +148,7 @@ typedef enum crossflash_causal {
 enum { /* bits of crossflash_problem.passes */
        CROSSFLASH_FORWARD = 1,
        CROSSFLASH_BACKWARD = 2,
+       CROSSFLASH_APPEND = 4, /* alone or with forward: a cache is not trained */
 };
 
 /* Distances in elements between neighbours along each axis. `dim` must be 1. All four zero:
@@ -183,9 +184,15 @@ typedef enum crossflash_rows {
   CROSSFLASH_ROWS_OFFSETS = 2,
 } crossflash_rows;
 
+/* Which two elements of a head a rotation turns together, for n = 0 .. rotary / 2 - 1. */
+typedef enum crossflash_rotary_pairs {
+  CROSSFLASH_ROTARY_HALVES = 0,      /* n and n + rotary / 2: GPT-NeoX, Llama on Hugging Face */
+  CROSSFLASH_ROTARY_INTERLEAVED = 1, /* 2n and 2n + 1: RoFormer, GPT-J, Llama as published */
+} crossflash_rotary_pairs;
+
 typedef struct crossflash_problem {
   size_t struct_size;     /* set by crossflash_problem_init */
-  uint32_t passes;        /* CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD */
+  uint32_t passes;        /* CROSSFLASH_FORWARD | CROSSFLASH_BACKWARD, or with CROSSFLASH_APPEND */
   crossflash_dtype dtype; /* of q, k, v, o, grad_o, grad_q, grad_k, grad_v; sums are f32 always */
   int64_t batch;          /* 0 is allowed and does nothing */
   int64_t seq_q, seq_k;   /* 0 is allowed; of the longest sequence, where they differ */
@@ -235,6 +242,24 @@ typedef struct crossflash_problem {
   /* 1: equal inputs give equal bits, run after run. 0: hip may sum grad_q of f16 and bf16 in any
    * order, which is faster; all else is deterministic always. */
   int32_t deterministic;
+
+  /* Append (crossflash_append): args.new_k [batch, seq_q, heads_kv, d] and args.new_v [batch,
+   * seq_q, heads_kv, d_v], whose rows lie as those of q (packed with rows_q), become the last rows
+   * of each sequence's keys and values: row i that at i + seq_k - seq_q, with the sequence's own
+   * lengths. So seq_k and rows_k count the new rows, and serve the forward that follows as they
+   * are. Rows that would come before the first are dropped. */
+  crossflash_strides new_k, new_v;
+  /* Rotary embedding (Su et al. 2021, RoFormer): on its way into k the new key at position p, and
+   * the query of the same row, turn their pairs n of the first `rotary` elements:
+   *   (x, y) -> (x cos - y sin, y cos + x sin),  cos = args.cosine[p][n], sin = args.sine[p][n],
+   * tables f32 [positions, rotary / 2]; a p outside of them counts as the nearest inside. The whole
+   * query goes to args.rotated_q, for forward to take as q, and which may be q itself if the
+   * strides are the same; padding becomes 0. rotary is even and at most d; 0: none, and no query is
+   * touched. */
+  crossflash_strides rotated_q;
+  int64_t rotary;
+  crossflash_rotary_pairs rotary_pairs;
+  int64_t positions;
 } crossflash_problem;
 
 /* Sets struct_size and the defaults: forward, f32, scale NAN, windows -1, row_bits 32, everything
@@ -261,7 +286,7 @@ CROSSFLASH_API const char* crossflash_plan_describe(const crossflash_plan* plan)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Buffers of both passes. lse is f32 [batch, heads_q, seq_q], contiguous (see also
+/* Buffers of all passes. lse is f32 [batch, heads_q, seq_q], contiguous (see also
  * CROSSFLASH_ROWS_OFFSETS): written by forward, read by backward. Forward writes o and lse;
  * backward reads q, k, v, o, lse, grad_o and writes every element of grad_q, grad_k, grad_v. A
  * buffer whose tensor has no element may be {NULL, 0}. */
@@ -276,6 +301,8 @@ typedef struct crossflash_args {
   /* What the problem's options ask for; see there. Others may be {NULL, 0}. */
   crossflash_buffer bias, alibi, sink, mask, rows_q, rows_k, page_table, random;
   crossflash_buffer grad_bias, grad_sink;
+  /* Of append, which writes k, v and rotated_q, and reads these, q and the rows' tables. */
+  crossflash_buffer new_k, new_v, rotated_q, cosine, sine;
   /* hip: a hipStream_t (cudaStream_t) of the device, where the run is enqueued instead of on the
    * device's own queue (the null stream itself has the name hipStreamLegacy here); it may be
    * capturing a graph. Every other backend refuses one that is not NULL. */
@@ -288,6 +315,8 @@ CROSSFLASH_API crossflash_status crossflash_forward(crossflash_plan* plan,
                                                     const crossflash_args* args);
 CROSSFLASH_API crossflash_status crossflash_backward(crossflash_plan* plan,
                                                      const crossflash_args* args);
+CROSSFLASH_API crossflash_status crossflash_append(crossflash_plan* plan,
+                                                   const crossflash_args* args);
 
 /* The dropout mask every backend uses for (problem, seed, offset): bytes 0 (dropped) or 1 (kept),
  * [batch, heads_q, seq_q, seq_k], written to host memory. */

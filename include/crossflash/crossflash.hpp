@@ -174,6 +174,7 @@ class Plan {
   }
   void forward(const crossflash_args& args) const { check(crossflash_forward(get(), &args)); }
   void backward(const crossflash_args& args) const { check(crossflash_backward(get(), &args)); }
+  void append(const crossflash_args& args) const { check(crossflash_append(get(), &args)); }
 
  private:
   struct Destroy {

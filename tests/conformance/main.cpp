@@ -70,15 +70,17 @@ void add_test(const Origin& origin, const Subject& subject, std::function<void()
 
 // Whether it is an option of the problem that is refused, by name.
 bool names_an_option(const crossflash_problem& p, const std::string& reason) {
-  const std::pair<const char*, bool> options[] = {{"softcap", p.softcap > 0},
-                                                  {"alibi", p.alibi != 0},
-                                                  {"sink", p.sink != CROSSFLASH_ABSENT},
-                                                  {"bias", p.bias != CROSSFLASH_ABSENT},
-                                                  {"mask", p.mask != 0},
-                                                  {"rows_q", p.rows_q != CROSSFLASH_ROWS_ALL},
-                                                  {"rows_k", p.rows_k != CROSSFLASH_ROWS_ALL},
-                                                  {"page_size", p.page_size > 0},
-                                                  {"random_on_device", p.random_on_device != 0}};
+  const std::pair<const char*, bool> options[] = {
+      {"softcap", p.softcap > 0},
+      {"alibi", p.alibi != 0},
+      {"sink", p.sink != CROSSFLASH_ABSENT},
+      {"bias", p.bias != CROSSFLASH_ABSENT},
+      {"mask", p.mask != 0},
+      {"rows_q", p.rows_q != CROSSFLASH_ROWS_ALL},
+      {"rows_k", p.rows_k != CROSSFLASH_ROWS_ALL},
+      {"page_size", p.page_size > 0},
+      {"random_on_device", p.random_on_device != 0},
+      {"CROSSFLASH_APPEND", (p.passes & CROSSFLASH_APPEND) != 0}};
   return std::any_of(std::begin(options), std::end(options), [&](const auto& option) {
     return option.second && reason.find(option.first) != std::string::npos;
   });
@@ -227,6 +229,7 @@ int run_all(const std::string& backend, const std::vector<std::string>& files, b
     add_scenarios(context, "equality", option_scenarios());
     add_scenarios(context, "sharing", sharing_scenarios());
     add_scenarios(context, "value", value_scenarios());
+    add_scenarios(context, "append", append_scenarios());
     add_scenarios(context, "refusal", refusal_scenarios(), &Counts::refusals);
   }
   add_random(context, random_count, seed);

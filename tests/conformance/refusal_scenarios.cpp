@@ -27,7 +27,7 @@ struct BadProblem {
 
 constexpr BadProblem kBadProblems[] = {
     {"struct_size", CROSSFLASH_INVALID, [](crossflash_problem* p) { p->struct_size = 0; }},
-    {"passes", CROSSFLASH_INVALID, [](crossflash_problem* p) { p->passes = 4; }},
+    {"passes", CROSSFLASH_INVALID, [](crossflash_problem* p) { p->passes = 8; }},
     {"dtype", CROSSFLASH_INVALID,
      [](crossflash_problem* p) { p->dtype = static_cast<crossflash_dtype>(3); }},
     {"causal", CROSSFLASH_INVALID,

@@ -22,6 +22,7 @@ std::span<const Scenario> equality_scenarios();  // runs that must agree to the 
 std::span<const Scenario> option_scenarios();    // the same, of options
 std::span<const Scenario> sharing_scenarios();   // plans and threads that share a device
 std::span<const Scenario> value_scenarios();     // designed values with a known answer
+std::span<const Scenario> append_scenarios();    // caches that grow, and what is rotated
 std::span<const Scenario> refusal_scenarios();   // requests nobody may run
 
 // Every pair of options that may meet, each a case of its own.

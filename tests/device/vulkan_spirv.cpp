@@ -94,8 +94,8 @@ std::vector<std::uint32_t> packed(std::size_t bytes) {
 }
 
 TEST(SpirvInterface, IsWhatTheHostBinds) {
-  // Four kernels in four builds, those of the gradients of options, and the copy.
-  ASSERT_EQ(all_kernels().size(), 4u * 4 + 2 + 1);
+  // Four kernels in four builds, those of the gradients of options, the copy and append.
+  ASSERT_EQ(all_kernels().size(), 4u * 4 + 2 + 2);
   for (const Kernel* kernel : all_kernels()) {
     SCOPED_TRACE(kernel->name);
     const Module module(kernel->spirv);
@@ -106,7 +106,9 @@ TEST(SpirvInterface, IsWhatTheHostBinds) {
               uniform ? std::set<std::uint32_t>{CF_BIND_PROBLEM} : std::set<std::uint32_t>{});
     EXPECT_EQ(module.scalars(Module::kPushConstant), packed(kernel->push_bytes));
     EXPECT_EQ(module.scalars(Module::kUniform), packed(kernel->uniform_bytes));
-    const std::uint32_t last = kernel == &copy_kernel() ? CF_SPEC_SCATTER : CF_SPEC_FEATURES;
+    const std::uint32_t last = kernel == &copy_kernel()     ? CF_SPEC_SCATTER
+                               : kernel == &append_kernel() ? CF_SPEC_DTYPE
+                                                            : CF_SPEC_FEATURES;
     for (const std::uint32_t id : module.constant_ids()) EXPECT_LE(id, last);
     EXPECT_TRUE(module.constant_ids().contains(CF_SPEC_THREADS));
   }

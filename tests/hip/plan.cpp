@@ -109,6 +109,30 @@ TEST_F(HipPlanning, SlicesOfAnOutputAreBlocks) {
   expect_blocks(2, 1, 3);
 }
 
+// A block moves 16 rows, each of one head, that belong to one row of new_k.
+TEST_F(HipPlanning, AppendingIsAKernelOfItsOwn) {
+  const std::vector<Variant> rows = {{"sm_90", "append", KernelPass::append, shared::CF_F16, 512,
+                                      true, 16, 8, 0, 256, 0, nullptr, nullptr}};
+  const Variants unit = rows;
+  units_.push_back({&unit, "90-real"});
+  problem_.passes = CROSSFLASH_APPEND;
+  ASSERT_TRUE(plan().ok());
+  EXPECT_TRUE(plan_.forward.empty());
+  ASSERT_EQ(plan_.steps(Pass::append).size(), 1u);
+  EXPECT_EQ(plan_.append[0].blocks, 2 * 100);  // 2 heads of keys, 2 of values
+  EXPECT_EQ(plan_.workspace(Pass::append), 0u);
+
+  problem_.passes = CROSSFLASH_APPEND | CROSSFLASH_FORWARD;
+  problem_.heads_q = 14;
+  problem_.rotary = 64;
+  problem_.positions = 130;
+  ASSERT_TRUE(plan("specialised").ok());
+  EXPECT_EQ(plan_.forward.size(), 1u);
+  EXPECT_EQ(plan_.append.at(0).blocks, 2 * 100 * 2);  // and 14 of queries
+  units_.pop_back();
+  expect_refused(plan(), "hip has no kernel for appending of it on sm_90");
+}
+
 TEST_F(HipPlanning, ArchitecturesServeThemselvesAndNvidiasWhatCameAfter) {
   caps_.architecture = "sm_86";
   ASSERT_TRUE(plan().ok());

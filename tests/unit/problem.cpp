@@ -3,6 +3,7 @@
 // and what it makes of what it accepts.
 #include "common/problem.h"
 
+#include <cstring>
 #include <functional>
 #include <string>
 
@@ -30,7 +31,8 @@ using P = crossflash_problem;
 const Refusal kRefusals[] = {
     {"struct_size", "8", kInvalid, [](P& p) { p.struct_size = 8; }},
     {"passes", "0", kInvalid, [](P& p) { p.passes = 0; }},
-    {"passes", "4", kInvalid, [](P& p) { p.passes = 4; }},
+    {"passes", "8", kInvalid, [](P& p) { p.passes = 8; }},
+    {"passes", "6", kUnsupported, [](P& p) { p.passes = CROSSFLASH_APPEND | CROSSFLASH_BACKWARD; }},
     {"dtype", "3", kInvalid, [](P& p) { p.dtype = static_cast<crossflash_dtype>(3); }},
     {"causal", "3", kInvalid, [](P& p) { p.causal = static_cast<crossflash_causal>(3); }},
     {"batch", "-1", kInvalid, [](P& p) { p.batch = -1; }},
@@ -150,6 +152,31 @@ const Refusal kRefusals[] = {
     {"pages", "0", kInvalid, [](P& p) { p.page_size = 16, p.passes = CROSSFLASH_FORWARD; }},
     {"random_on_device", "2", kInvalid, [](P& p) { p.random_on_device = 2; }},
     {"deterministic", "2", kInvalid, [](P& p) { p.deterministic = 2; }},
+    {"rotary", "4", kInvalid, [](P& p) { p.rotary = 4; }},
+    {"rotary", "3", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 3; }},
+    {"rotary", "-2", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = -2; }},
+    {"rotary", "10", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 10; }},
+    {"rotary_pairs", "2", kInvalid,
+     [](P& p) {
+       const unsigned two = 2;  // which the type has no room for
+       std::memcpy(&p.rotary_pairs, &two, sizeof two);
+     }},
+    {"positions", "0", kInvalid, [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 8; }},
+    {"positions", "2147483648", kUnsupported,
+     [](P& p) { p.passes = CROSSFLASH_APPEND, p.rotary = 8, p.positions = 2147483648; }},
+    {"new_k.dim", "2", kInvalid,
+     [](P& p) {
+       p.passes = CROSSFLASH_APPEND, p.new_k = {1000, 100, 10, 2};
+     }},
+    {"new_v.seq", "-1", kInvalid,
+     [](P& p) {
+       p.passes = CROSSFLASH_APPEND, p.new_v = {1000, -1, 20, 1};
+     }},
+    {"rotated_q.head", "0", kInvalid,
+     [](P& p) {
+       p.passes = CROSSFLASH_APPEND, p.rotary = 8, p.positions = 4;
+       p.rotated_q = {1000, 100, 0, 1};
+     }},
 };
 
 TEST(Problem, RefusalsNameTheFieldAndTheValue) {
