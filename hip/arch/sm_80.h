@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "hip/arch/tile_shape.h"
-#include "hip/tile/mma_none.h"
 #include "hip/tile/mma_sync.h"
+#include "hip/tile/mma_sync_f32.h"
 
 namespace crossflash::hip::arch {
 
@@ -16,7 +16,7 @@ struct sm_80 {
   static constexpr const char* kName = "sm_80";
   static constexpr int kSharedBytes = 163 * 1024;
   template <class T>
-  using Mma = std::conditional_t<sizeof(T) == 4, MmaNone<32>, MmaSync>;
+  using Mma = std::conditional_t<sizeof(T) == 4, MmaSyncF32, MmaSync>;
 
   static constexpr TileShape forward_tile(int element_bytes, int head, bool general) {
     if (element_bytes == 4) return head <= 64 ? TileShape{64, 64, 4, 2} : TileShape{64, 32, 4, 1};

@@ -171,8 +171,9 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     Fragment<Mma, C::kRowBlocks, C::kWaveColumns / 16> s, ds;
     s.clear();
     ds.clear();
-    add_product(s, k_tile, at.row, q_tile, at.column, lane);        // S^T = K Q^T
-    add_product(ds, v_tile, at.row, grad_o_tile, at.column, lane);  // dP^T = V dO^T
+    add_product<Product::mirrored>(s, k_tile, at.row, q_tile, at.column, lane);  // S^T = K Q^T
+    add_product<Product::mirrored>(ds, v_tile, at.row, grad_o_tile, at.column,
+                                   lane);  // dP^T = V dO^T
 
     const int i0 = walk.first(step);
     const Place<Mma, false> place{i0 + at.column, j0 + at.row, lane};

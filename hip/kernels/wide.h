@@ -63,7 +63,7 @@ class DeepProduct {
   CF_DEVICE void start(const HeadTile<T>& a, const HeadTile<T>& b) { copy(a, b, 0); }
 
   // The rest, once started with the same tiles. Passes a barrier.
-  template <class F>
+  template <Product kProduct = Product::plain, class F>
   CF_DEVICE void add(F& acc, const HeadTile<T>& a, const HeadTile<T>& b) {
 #pragma unroll 1
     for (int x = 0; x < a.rows.width; x += C::kDepth) {
@@ -74,7 +74,7 @@ class DeepProduct {
       if (x + C::kDepth < a.rows.width) copy(a, b, x + C::kDepth);
       const int thread = fresh(static_cast<int>(threadIdx.x));
       const int wave_row = thread / C::Mma::kWave * C::kRowBlocks * 16;
-      add_product(acc, row_tile, wave_row, column_tile, 0, thread % C::Mma::kWave);
+      add_product<kProduct>(acc, row_tile, wave_row, column_tile, 0, thread % C::Mma::kWave);
     }
   }
 

@@ -30,6 +30,7 @@ struct MmaNone {
   static constexpr int kDepth = 4;
   static constexpr int kWeightDepth = 4;
   static constexpr int kGroup = 4;
+  static constexpr int kDealt = 1;
   static constexpr int kValues = kOwnRows * kOwnColumns;
   static constexpr int kSlots = kOwnRows;
   static constexpr int kRun = 1;
