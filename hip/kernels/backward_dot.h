@@ -14,7 +14,11 @@ namespace crossflash::hip {
 template <class Arch, class T_, int kHead_, bool kGeneral_>
 struct RowDotConfig {
   using T = T_;
-  using Mma = typename Arch::template Mma<T>;
+  // The families of the kernels that take head sizes up to kLargestOfMma, and of the others.
+  static constexpr int kLargestOfMma = 128;
+  using Mma = typename Arch::template Mma<T, kLargestOfMma>;
+  using LargeMma = typename Arch::template Mma<T, kHead_>;
+  static_assert(Mma::kWave == LargeMma::kWave);
   static constexpr int kHead = kHead_;
   static constexpr bool kGeneral = kGeneral_;
   static constexpr int kWaves = 4;
@@ -26,9 +30,8 @@ struct RowDotConfig {
   static_assert(kRows % QuerySums::kUnit == 0 && kSharedBytes <= Arch::kSharedBytes);
 };
 
-template <class C>
-__global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArguments a) {
-  using Mma = typename C::Mma;
+template <class C, class Mma>
+CF_DEVICE void dot_rows(const KernelArguments& a) {
   using T = typename C::T;
   extern __shared__ __align__(128) char shared_memory[];
   SharedSpace space{shared_memory};
@@ -66,6 +69,16 @@ __global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArgume
       head_values(a.base, item.batch, item.head)[i * a.base.seq] =
           backward_base(head_values(a.lse, item.batch, item.head)[i * a.lse.seq]);
   });
+}
+
+template <class C>
+__global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArguments a) {
+  if constexpr (std::is_same_v<typename C::Mma, typename C::LargeMma>)
+    dot_rows<C, typename C::Mma>(a);
+  else if ((a.d > a.d_v ? a.d : a.d_v) <= C::kLargestOfMma)
+    dot_rows<C, typename C::Mma>(a);
+  else
+    dot_rows<C, typename C::LargeMma>(a);
 }
 
 struct backward_dot {

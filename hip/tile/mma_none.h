@@ -113,13 +113,16 @@ struct MmaNone {
   template <class T>
   static CF_DEVICE void multiply(float (&acc)[kValues], const RowOperand<T>& a,
                                  const ColumnOperand<T>& b) {
+    // Sums of kDepth products each: a single chain of all would be off by twice as much.
 #pragma unroll
-    for (int k = 0; k < kDepth; ++k)
+    for (int r = 0; r < kOwnRows; ++r)
 #pragma unroll
-      for (int r = 0; r < kOwnRows; ++r)
+      for (int c = 0; c < kOwnColumns; ++c) {
+        float sum = a.x[r][0] * b.x[c][0];
 #pragma unroll
-        for (int c = 0; c < kOwnColumns; ++c)
-          acc[r * kOwnColumns + c] = fmaf(a.x[r][k], b.x[c][k], acc[r * kOwnColumns + c]);
+        for (int k = 1; k < kDepth; ++k) sum = fmaf(a.x[r][k], b.x[c][k], sum);
+        acc[r * kOwnColumns + c] += sum;
+      }
   }
 
   // After one step of a product.
