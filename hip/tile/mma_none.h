@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mma_none.h: the matrix family of machines without matrix units, and of f32 everywhere: the names
-// of mma_sync.h on vector units. Lanes stand in a grid over the 16 x 16 block, a lane owns every
+// mma_none.h: the matrix family of machines without matrix units, and of f32 on AMD and for large
+// heads: the names of mma_sync.h on vector units. Lanes stand in a grid over the 16 x 16 block, a lane owns every
 // kGridRows-th row and every kGridColumns-th column of it:
 //
 //   wave of 32: 4 x 8 lanes, 4 rows x 2 columns each; of 64: 8 x 8 lanes, 2 x 2

@@ -15,10 +15,10 @@
 // The order in which k and the lanes' rows and columns are dealt out is free, and is such that
 // operands are loaded 16 bytes at a time, 8 lanes from all 32 banks:
 //
-//   row, column   number n of the instruction's is row n / 2 + 4 (n % 2) of the tile: 0 4 1 5 2 6 3
-//   7 k             a lane's four (2 t, 2 t + 1, 2 t + 8, 2 t + 9) are neighbours along a row of
-//   the
+//   row, column   number n of the instruction's 8 is row n / 2 + 4 (n % 2): 0 4 1 5 2 6 3 7
+//   k             a lane's four (2 t, 2 t + 1, 2 t + 8, 2 t + 9) are neighbours along a row of the
 //                 tile; across rows they are those in which an accumulator's columns are dealt out
+//   across        columns x and x + 8 of two blocks are four neighbours in the tile
 #pragma once
 
 #include "hip/tile/shared_tile.h"
@@ -33,7 +33,7 @@ struct MmaSyncF32 {
   static constexpr int kDepth = 16;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 2;
-  static constexpr int kDealt = 2;  // columns 8 to 15 of a block lie beside columns 0 to 7
+  static constexpr int kDealt = 2;
   static constexpr int kValues = 8;
   static constexpr int kSlots = 2;
   static constexpr int kRun = 1;
@@ -90,7 +90,7 @@ struct MmaSyncF32 {
 
   template <class Tile, class T = typename Tile::T>
   static CF_DEVICE ColumnOperand<T> load_column(Tile tile, int column0, int k0, int lane) {
-    wave_fence();
+    wave_fence();  // as in end_step
     Pieces b;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -152,6 +152,7 @@ struct MmaSyncF32 {
     for (int v = 0; v < kValues; ++v) acc[v] += large[v] + small[v];
   }
 
+  // Without it the operands of many steps are loaded ahead, for which there are no registers.
   static CF_DEVICE void end_step() { wave_fence(); }
   static CF_DEVICE void settle(float (&)[kValues]) {}
 
