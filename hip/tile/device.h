@@ -182,9 +182,8 @@ inline constexpr bool kLongBranches = false;
 // the code too long to write it out by itself.
 template <int kCount, class F>
 CF_DEVICE void write_out(F f) {
-  [&]<int... n>(std::integer_sequence<int, n...>) {
-    (f(std::integral_constant<int, n>{}), ...);
-  }(std::make_integer_sequence<int, kCount>{});
+  [&]<int... n>(std::integer_sequence<int, n...>) { (f(std::integral_constant<int, n>{}), ...); }
+  (std::make_integer_sequence<int, kCount>{});
 }
 
 CF_DEVICE float max_of(float a, float b) { return fmaxf(a, b); }
