@@ -128,19 +128,31 @@ CF_DEVICE void add_across(F& acc, const Weights& rows, Tile x, int k0, int colum
   }
 }
 
+// One step of add_weighted.
+template <class F, class W, class Tile>
+CF_DEVICE void add_weighted_step(F& acc, const W& w, Tile x, int x_row0, int column0, int lane,
+                                 int k) {
+  using Mma = typename F::Mma;
+  using T = typename Tile::T;
+  constexpr int kParts = 16 / Mma::kWeightDepth;
+  typename Mma::template WeightOperand<T> rows[F::kRowBlocks];
+#pragma unroll
+  for (int r = 0; r < F::kRowBlocks; ++r)
+    rows[r] = Mma::template pack<T>(w.x[r][k / kParts], k % kParts, lane);
+  add_across(acc, rows, x, x_row0 + k * Mma::kWeightDepth, column0, lane);
+}
+
 // acc += W X for rows [x_row0, ...) of X, as many as W has columns, and its columns [column0, ...).
 template <class F, class W, class Tile>
 CF_DEVICE void add_weighted(F& acc, const W& w, Tile x, int x_row0, int column0, int lane) {
   using Mma = typename F::Mma;
-  using T = typename Tile::T;
-  constexpr int kParts = 16 / Mma::kWeightDepth;
-  write_out<W::kColumnBlocks * kParts>([&](auto k) {
-    typename Mma::template WeightOperand<T> rows[F::kRowBlocks];
+  constexpr int kSteps = W::kColumnBlocks * 16 / Mma::kWeightDepth;
+  if constexpr (requires { Mma::kLongSteps; }) {
+    write_out<kSteps>([&](auto k) { add_weighted_step(acc, w, x, x_row0, column0, lane, k); });
+  } else {
 #pragma unroll
-    for (int r = 0; r < F::kRowBlocks; ++r)
-      rows[r] = Mma::template pack<T>(w.x[r][k / kParts], k % kParts, lane);
-    add_across(acc, rows, x, x_row0 + k * Mma::kWeightDepth, column0, lane);
-  });
+    for (int k = 0; k < kSteps; ++k) add_weighted_step(acc, w, x, x_row0, column0, lane, k);
+  }
   acc.settle();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// mma_none.h: the matrix family of machines without matrix units, and of f32 on AMD and for large
-// heads: the names of mma_sync.h on vector units. Lanes stand in a grid over the 16 x 16 block, a lane owns every
-// kGridRows-th row and every kGridColumns-th column of it:
+// mma_none.h: the matrix family of machines without matrix units, of f32 on AMD and of f32's large
+// heads on NVIDIA: the names of mma_sync.h on vector units. Lanes stand in a grid over the 16 x 16
+// block, a lane owns every kGridRows-th row and every kGridColumns-th column of it:
 //
 //   wave of 32: 4 x 8 lanes, 4 rows x 2 columns each; of 64: 8 x 8 lanes, 2 x 2
 //
@@ -113,16 +113,13 @@ struct MmaNone {
   template <class T>
   static CF_DEVICE void multiply(float (&acc)[kValues], const RowOperand<T>& a,
                                  const ColumnOperand<T>& b) {
-    // Sums of kDepth products each: a single chain of all would be off by twice as much.
 #pragma unroll
-    for (int r = 0; r < kOwnRows; ++r)
+    for (int k = 0; k < kDepth; ++k)
 #pragma unroll
-      for (int c = 0; c < kOwnColumns; ++c) {
-        float sum = a.x[r][0] * b.x[c][0];
+      for (int r = 0; r < kOwnRows; ++r)
 #pragma unroll
-        for (int k = 1; k < kDepth; ++k) sum = fmaf(a.x[r][k], b.x[c][k], sum);
-        acc[r * kOwnColumns + c] += sum;
-      }
+        for (int c = 0; c < kOwnColumns; ++c)
+          acc[r * kOwnColumns + c] = fmaf(a.x[r][k], b.x[c][k], acc[r * kOwnColumns + c]);
   }
 
   // After one step of a product.

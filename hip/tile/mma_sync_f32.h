@@ -37,6 +37,7 @@ struct MmaSyncF32 {
   static constexpr int kValues = 8;
   static constexpr int kSlots = 2;
   static constexpr int kRun = 1;
+  static constexpr bool kLongSteps = true;    // more than the compiler writes out by itself
   static constexpr bool kSidesDiffer = true;  // a b is not rounded like b a, but if mirrored
 
   // Pairs of bf16, k side by side, as the instruction takes them.
