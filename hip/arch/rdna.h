@@ -12,7 +12,7 @@ namespace crossflash::hip::arch {
 template <class Matrix>
 struct Rdna {
   static constexpr int kSharedBytes = 64 * 1024;
-  template <class T>
+  template <class T, int /*kHead*/ = 0>
   using Mma = std::conditional_t<sizeof(T) == 4, MmaNone<32>, Matrix>;
 
   static constexpr TileShape forward_tile(int element_bytes, int head, bool /*general*/) {

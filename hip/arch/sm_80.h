@@ -9,17 +9,28 @@
 #include "hip/arch/tile_shape.h"
 #include "hip/tile/mma_none.h"
 #include "hip/tile/mma_sync.h"
+#include "hip/tile/mma_sync_f32.h"
 
 namespace crossflash::hip::arch {
 
 struct sm_80 {
   static constexpr const char* kName = "sm_80";
   static constexpr int kSharedBytes = 163 * 1024;
-  template <class T>
-  using Mma = std::conditional_t<sizeof(T) == 4, MmaNone<32>, MmaSync>;
+  // f32 sums of large heads leave too few registers for operands in pieces.
+  template <class T, int kHead = 0>
+  using Mma = std::conditional_t<sizeof(T) == 2, MmaSync,
+                                 std::conditional_t<(kHead <= 128), MmaSyncF32, MmaNone<32>>>;
+
+  static constexpr TileShape with_shared_weights(TileShape tile) {
+    tile.shared_weights = true;
+    return tile;
+  }
 
   static constexpr TileShape forward_tile(int element_bytes, int head, bool general) {
-    if (element_bytes == 4) return head <= 64 ? TileShape{64, 64, 4, 2} : TileShape{64, 32, 4, 1};
+    if (element_bytes == 4) {
+      if (head <= 64) return {general ? 64 : 128, 32, 4, 2};
+      return head <= 128 ? TileShape{64, 32, 4, 2} : TileShape{64, 32, 4, 1};
+    }
     if (head <= 64) return {128, general ? 32 : 128, 4, 2};
     if (head <= 128) return {128, general ? 32 : 48, 4, 2};  // 64 columns spill 20 bytes
     return {64, 64, 4, 2};
@@ -34,13 +45,16 @@ struct sm_80 {
     return head <= 128 ? TileShape{16, 64, 4, 3, 2} : TileShape{16, 32, 2, 2, 2};
   }
   static constexpr TileShape grad_q_tile(int element_bytes, int head, bool general) {
-    if (element_bytes == 4) return head <= 64 ? TileShape{64, 32, 4, 2} : TileShape{32, 16, 2, 1};
+    if (element_bytes == 4) {
+      if (head <= 128) return with_shared_weights({64, head <= 64 ? 32 : 16, 4, 2});
+      return {32, 16, 2, 1};
+    }
     if (head <= 128) return {128, general ? 16 : 32, 4, 2, 2};
     return {64, 32, 4, 2, 1};
   }
   static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool general) {
     if (element_bytes == 4) {
-      if (head <= 64) return {64, 32, 4, 2};
+      if (head <= 64) return with_shared_weights({64, 32, 4, 2});
       return {32, 32, 4, 1, 1, 2};
     }
     if (head <= 64) return {128, general ? 16 : 32, 4, 2, 2};

@@ -214,8 +214,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       Fragment<Mma, C::kRowBlocks, C::kPart / 16> s, ds;
       s.clear();
       ds.clear();
-      add_product(s, k_tile, row, q_tile, column, lane);        // S^T = K Q^T
-      add_product(ds, v_tile, row, grad_o_tile, column, lane);  // dP^T = V dO^T
+      add_product<Product::mirrored>(s, k_tile, row, q_tile, column, lane);        // S^T = K Q^T
+      add_product<Product::mirrored>(ds, v_tile, row, grad_o_tile, column, lane);  // dP^T = V dO^T
 
       const Place<Mma, false> place{i0 + column, j0 + row, lane};
       hide_scores<C>(s, place, full, a, sequence, item.batch, head);

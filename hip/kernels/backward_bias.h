@@ -5,6 +5,8 @@
 // more, for any head size (wide.h), and writes every element once: each sum has one order.
 #pragma once
 
+#include <type_traits>
+
 #include "hip/kernels/backward_score.h"
 #include "hip/kernels/wide.h"
 
@@ -13,7 +15,9 @@ namespace crossflash::hip {
 template <class Arch, class T_, int kHead_, bool kGeneral_>
 struct GradBiasConfig {
   using T = T_;
-  using Mma = typename Arch::template Mma<T>;
+  // As in backward_dot.h, whose D this pass compares dP with.
+  using Mma = typename Arch::template Mma<T, kLargestOfMma>;
+  using LargeMma = typename Arch::template Mma<T, kHead_>;
   static constexpr int kHead = kHead_;
   static constexpr bool kGeneral = kGeneral_;
   static constexpr int kWaves = 4;
@@ -163,7 +167,7 @@ struct BiasWalk {
 };
 
 template <class C>
-__global__ void __launch_bounds__(C::kThreads) grad_bias_kernel(const KernelArguments a) {
+CF_DEVICE void sum_bias_gradient(const KernelArguments& a) {
   extern __shared__ __align__(128) char shared_memory[];
   SharedSpace space{shared_memory};
   BiasWalk<C> walk(a, space);
@@ -192,6 +196,22 @@ __global__ void __launch_bounds__(C::kThreads) grad_bias_kernel(const KernelArgu
   __syncthreads();
   sum_shared<C>(tile, a.options.grad_bias);
   write_bias_gradient<C>(tile, a, item);
+}
+
+// The same configuration with the family of large head sizes.
+template <class C>
+struct LargeBiasConfig : C {
+  using Mma = typename C::LargeMma;
+};
+
+template <class C>
+__global__ void __launch_bounds__(C::kThreads) grad_bias_kernel(const KernelArguments a) {
+  if constexpr (std::is_same_v<typename C::Mma, typename C::LargeMma>)
+    sum_bias_gradient<C>(a);
+  else if ((a.d > a.d_v ? a.d : a.d_v) <= kLargestOfMma)
+    sum_bias_gradient<C>(a);
+  else
+    sum_bias_gradient<LargeBiasConfig<C>>(a);
 }
 
 struct backward_bias {

@@ -13,8 +13,8 @@ namespace crossflash::hip {
 template <class Arch, class T_, int kHead_, bool kGeneral_>
 struct GradKeyConfig {
   using T = T_;
-  using Mma = typename Arch::template Mma<T>;
   static constexpr int kHead = kHead_;
+  using Mma = typename Arch::template Mma<T, kHead>;
   static constexpr bool kGeneral = kGeneral_;
   static constexpr auto kTile = Arch::grad_kv_tile(static_cast<int>(sizeof(T)), kHead, kGeneral);
   static constexpr int kRows = kTile.rows;        // of keys, Bc of the paper
@@ -196,8 +196,9 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     Fragment<Mma, C::kRowBlocks, C::kWaveColumns / 16> s, ds;
     s.clear();
     ds.clear();
-    add_product(s, k_tile, at.row, q_tile, at.column, lane);        // S^T = K Q^T
-    add_product(ds, v_tile, at.row, grad_o_tile, at.column, lane);  // dP^T = V dO^T
+    add_product<Product::mirrored>(s, k_tile, at.row, q_tile, at.column, lane);  // S^T = K Q^T
+    add_product<Product::mirrored>(ds, v_tile, at.row, grad_o_tile, at.column,
+                                   lane);  // dP^T = V dO^T
 
     const int i0 = walk.first(step);
     const int head = walk.head(step);

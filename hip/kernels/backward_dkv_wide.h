@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s, weights;
     s.clear();
     weights.clear();
-    product.add(s, k(), q(step));  // S^T = K Q^T
+    product.template add<Product::mirrored>(s, k(), q(step));  // S^T = K Q^T
     if (of_k) {
       product.start(v(), grad_o(step));
-      product.add(weights, v(), grad_o(step));  // dP^T = V dO^T
+      product.template add<Product::mirrored>(weights, v(), grad_o(step));  // dP^T = V dO^T
     }
     const Tile values = of_k ? q(step) : grad_o(step);
     copy_in<C::kThreads>(value_tile, from_column(values.rows, x0), values.first, values.count);

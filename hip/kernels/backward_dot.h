@@ -14,7 +14,10 @@ namespace crossflash::hip {
 template <class Arch, class T_, int kHead_, bool kGeneral_>
 struct RowDotConfig {
   using T = T_;
-  using Mma = typename Arch::template Mma<T>;
+  // The families of the kernels that take head sizes up to kLargestOfMma, and of the others.
+  using Mma = typename Arch::template Mma<T, kLargestOfMma>;
+  using LargeMma = typename Arch::template Mma<T, kHead_>;
+  static_assert(Mma::kWave == LargeMma::kWave);
   static constexpr int kHead = kHead_;
   static constexpr bool kGeneral = kGeneral_;
   static constexpr int kWaves = 4;
@@ -26,9 +29,8 @@ struct RowDotConfig {
   static_assert(kRows % QuerySums::kUnit == 0 && kSharedBytes <= Arch::kSharedBytes);
 };
 
-template <class C>
-__global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArguments a) {
-  using Mma = typename C::Mma;
+template <class C, class Mma>
+CF_DEVICE void dot_rows(const KernelArguments& a) {
   using T = typename C::T;
   extern __shared__ __align__(128) char shared_memory[];
   SharedSpace space{shared_memory};
@@ -73,6 +75,16 @@ __global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArgume
     if (for_grad_all)
       rows_of(a.base)[i * a.base.seq] = backward_base(rows_of(a.lse)[i * a.lse.seq]);
   });
+}
+
+template <class C>
+__global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArguments a) {
+  if constexpr (std::is_same_v<typename C::Mma, typename C::LargeMma>)
+    dot_rows<C, typename C::Mma>(a);
+  else if ((a.d > a.d_v ? a.d : a.d_v) <= kLargestOfMma)
+    dot_rows<C, typename C::Mma>(a);
+  else
+    dot_rows<C, typename C::LargeMma>(a);
 }
 
 struct backward_dot {

@@ -12,8 +12,8 @@ namespace crossflash::hip {
 template <class Arch, class T_, int kHead_, bool kGeneral_>
 struct GradQueryConfig {
   using T = T_;
-  using Mma = typename Arch::template Mma<T>;
   static constexpr int kHead = kHead_;
+  using Mma = typename Arch::template Mma<T, kHead>;
   static constexpr bool kGeneral = kGeneral_;
   static constexpr auto kTile = Arch::grad_q_tile(static_cast<int>(sizeof(T)), kHead, kGeneral);
   static constexpr int kRows = kTile.rows;        // Br

@@ -13,8 +13,8 @@ namespace crossflash::hip {
 template <class Arch, class T_, int kHead_, bool kGeneral_>
 struct ForwardConfig {
   using T = T_;
-  using Mma = typename Arch::template Mma<T>;
   static constexpr int kHead = kHead_;
+  using Mma = typename Arch::template Mma<T, kHead>;
   static constexpr bool kGeneral = kGeneral_;
   static constexpr auto kTile = Arch::forward_tile(static_cast<int>(sizeof(T)), kHead, kGeneral);
   static constexpr int kRows = kTile.rows;        // Br
@@ -248,7 +248,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       continue;
     Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s;
     s.clear();
-    add_product<!C::kGeneral>(s, q_tile, wave_row, k_ring.at(stage), 0, lane);  // S = Q K^T
+    add_product<C::kGeneral ? Product::plain : Product::spare>(s, q_tile, wave_row,
+                                                               k_ring.at(stage), 0, lane);
     if constexpr (C::kStages == 1) {
       copy_wait<0>();
       __syncthreads();  // V is there, and K's tile no longer in use

@@ -14,8 +14,8 @@ namespace crossflash::hip {
 template <class Arch, class T_, int kHead_, bool kGeneral_>
 struct SplitConfig {
   using T = T_;
-  using Mma = typename Arch::template Mma<T>;
   static constexpr int kHead = kHead_;
+  using Mma = typename Arch::template Mma<T, kHead>;
   static constexpr bool kGeneral = kGeneral_;
   static constexpr auto kTile = Arch::split_tile(static_cast<int>(sizeof(T)), kHead);
   static constexpr int kRows = kTile.rows;        // Br, of every wave

@@ -147,6 +147,10 @@ constexpr int slices(KernelPass pass, int slice, const KernelArguments& argument
   return pass == KernelPass::forward ? of_d_v : of_d;
 }
 
+// Kernels for all head sizes take the matrix family of the others up to this one, and above it that
+// of the largest, so that their products round like theirs.
+inline constexpr int kLargestOfMma = 128;
+
 // Queries and head sizes are rounded up to this in grad_q_sums, one f32 each (query_sums.h).
 inline constexpr int kSumUnit = 64;
 

@@ -13,8 +13,8 @@ namespace crossflash::hip {
 template <class Arch, class T_, int kHead_, bool kGeneral_, bool kForward>
 struct WideConfig {
   using T = T_;
-  using Mma = typename Arch::template Mma<T>;
   static constexpr int kHead = kHead_;
+  using Mma = typename Arch::template Mma<T, kHead>;
   static constexpr bool kGeneral = kGeneral_;
   static constexpr auto kTile = Arch::wide_tile(static_cast<int>(sizeof(T)), kForward);
   static constexpr int kRows = kTile.rows;        // that a block owns
@@ -93,7 +93,7 @@ class DeepProduct {
   }
 
   // The rest, once started with the same tiles. Passes a barrier.
-  template <class F, class A, class B>
+  template <Product kProduct = Product::plain, class F, class A, class B>
   CF_DEVICE void add(F& acc, const A& a, const B& b) {
 #pragma unroll 1
     for (int x = 0; x < a.rows.width; x += C::kDepth) {
@@ -104,7 +104,7 @@ class DeepProduct {
       if (x + C::kDepth < a.rows.width) copy(a, b, x + C::kDepth);
       const int thread = fresh(static_cast<int>(threadIdx.x));
       const int wave_row = thread / C::Mma::kWave * C::kRowBlocks * 16;
-      add_product(acc, row_tile, wave_row, column_tile, 0, thread % C::Mma::kWave);
+      add_product<kProduct>(acc, row_tile, wave_row, column_tile, 0, thread % C::Mma::kWave);
     }
   }
 

@@ -93,7 +93,9 @@ CF_DEVICE void for_each_chunk(T* origin, std::int64_t stride, F f) {
   using Own = OwnChunks<kThreads, Tile>;
   const Own own;
   T* at = origin + own.row(0) * stride + own.chunk(0) * Tile::kChunk;
-#pragma unroll
+  // f32 has twice the chunks, and needs the registers of all their addresses.
+  constexpr int kUnroll = sizeof(T) == 4 ? 4 : Own::kCount;
+#pragma unroll kUnroll
   for (int n = 0; n < Own::kCount; n += Own::kInRow, at += Own::kStep * stride)
 #pragma unroll
     for (int c = 0; c < Own::kInRow; ++c)

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 #include "common/shared/lang.h"
 
@@ -175,6 +177,14 @@ inline constexpr bool kLongBranches = true;
 #else
 inline constexpr bool kLongBranches = false;
 #endif
+
+// f(0) to f(kCount - 1), each with a constant: loops that index registers, where the compiler finds
+// the code too long to write it out by itself.
+template <int kCount, class F>
+CF_DEVICE void write_out(F f) {
+  [&]<int... n>(std::integer_sequence<int, n...>) { (f(std::integral_constant<int, n>{}), ...); }
+  (std::make_integer_sequence<int, kCount>{});
+}
 
 CF_DEVICE float max_of(float a, float b) { return fmaxf(a, b); }
 

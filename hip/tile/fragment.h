@@ -74,13 +74,18 @@ CF_DEVICE int slot_row(int b, int s, int lane) {
   return 16 * b + row;
 }
 
-// acc += A B^T for rows [row0, ...) of A and [column0, ...) of B. kSpare: there are registers left
-// to write out more of its steps, so that operands are loaded ahead.
-template <bool kSpare = false, class F, class TileA, class TileB>
+// How a product's sides are used: rows of the register tile are queries, and there are registers
+// left to write out more of its steps, so that operands are loaded ahead; or not; or rows are keys.
+// S and dP have the same bits in all three: a family whose rounding tells the sides apart has them
+// change places.
+enum class Product { spare, plain, mirrored };
+
+// acc += A B^T for rows [row0, ...) of A and [column0, ...) of B.
+template <Product kProduct = Product::plain, class F, class TileA, class TileB>
 CF_DEVICE void add_product(F& acc, TileA a, int row0, TileB b, int column0, int lane) {
   using Mma = typename F::Mma;
   using T = typename TileA::T;
-  constexpr int kUnroll = Mma::unroll(TileA::kWidth / Mma::kDepth, kSpare);
+  constexpr int kUnroll = Mma::unroll(TileA::kWidth / Mma::kDepth, kProduct == Product::spare);
 #pragma unroll kUnroll
   for (int k = 0; k < TileA::kWidth; k += Mma::kDepth) {
     typename Mma::template RowOperand<T> rows[F::kRowBlocks];
@@ -90,8 +95,12 @@ CF_DEVICE void add_product(F& acc, TileA a, int row0, TileB b, int column0, int 
     for (int c = 0; c < F::kColumnBlocks; ++c) {
       const auto columns = Mma::load_column(b, column0 + 16 * c, k, lane);
 #pragma unroll
-      for (int r = 0; r < F::kRowBlocks; ++r)
-        Mma::template multiply<T>(acc.x[r][c], rows[r], columns);
+      for (int r = 0; r < F::kRowBlocks; ++r) {
+        if constexpr (kProduct == Product::mirrored && requires { Mma::kSidesDiffer; })
+          Mma::template multiply<T, true>(acc.x[r][c], rows[r], columns);
+        else
+          Mma::template multiply<T>(acc.x[r][c], rows[r], columns);
+      }
     }
     Mma::end_step();
   }
@@ -119,19 +128,30 @@ CF_DEVICE void add_across(F& acc, const Weights& rows, Tile x, int k0, int colum
   }
 }
 
+// One step of add_weighted.
+template <class F, class W, class Tile>
+CF_DEVICE void add_weighted_step(F& acc, const W& w, Tile x, int x_row0, int column0, int lane,
+                                 int k) {
+  using Mma = typename F::Mma;
+  using T = typename Tile::T;
+  constexpr int kParts = 16 / Mma::kWeightDepth;
+  typename Mma::template WeightOperand<T> rows[F::kRowBlocks];
+#pragma unroll
+  for (int r = 0; r < F::kRowBlocks; ++r)
+    rows[r] = Mma::template pack<T>(w.x[r][k / kParts], k % kParts, lane);
+  add_across(acc, rows, x, x_row0 + k * Mma::kWeightDepth, column0, lane);
+}
+
 // acc += W X for rows [x_row0, ...) of X, as many as W has columns, and its columns [column0, ...).
 template <class F, class W, class Tile>
 CF_DEVICE void add_weighted(F& acc, const W& w, Tile x, int x_row0, int column0, int lane) {
   using Mma = typename F::Mma;
-  using T = typename Tile::T;
-  constexpr int kParts = 16 / Mma::kWeightDepth;
+  constexpr int kSteps = W::kColumnBlocks * 16 / Mma::kWeightDepth;
+  if constexpr (requires { Mma::kLongSteps; }) {
+    write_out<kSteps>([&](auto k) { add_weighted_step(acc, w, x, x_row0, column0, lane, k); });
+  } else {
 #pragma unroll
-  for (int k = 0; k < W::kColumnBlocks * kParts; ++k) {
-    typename Mma::template WeightOperand<T> rows[F::kRowBlocks];
-#pragma unroll
-    for (int r = 0; r < F::kRowBlocks; ++r)
-      rows[r] = Mma::template pack<T>(w.x[r][k / kParts], k % kParts, lane);
-    add_across(acc, rows, x, x_row0 + k * Mma::kWeightDepth, column0, lane);
+    for (int k = 0; k < kSteps; ++k) add_weighted_step(acc, w, x, x_row0, column0, lane, k);
   }
   acc.settle();
 }
@@ -193,18 +213,22 @@ CF_DEVICE void store_sum(const F& fragment, Tile tile, int row0, int column0, in
   if constexpr (Mma::kGroup == 1) {
     store_fragment(fragment, tile, row0, column0, lane);
   } else {
+    // Parts of kGroup blocks, kDealt of each: column x of part n is column kRun x + n of the tile.
+    constexpr int kRun = Mma::kGroup * Mma::kDealt;
+    constexpr int kOf = Mma::kValues / Mma::kDealt;  // values of a part
 #pragma unroll
     for (int r = 0; r < F::kRowBlocks; ++r)
 #pragma unroll
       for (int c = 0; c < F::kColumnBlocks; c += Mma::kGroup)
 #pragma unroll
-        for (int v = 0; v < Mma::kValues; ++v) {
-          float run[Mma::kGroup];  // column x of block c + g is column kGroup x + g of the tile
+        for (int v = 0; v < kOf; ++v) {
+          float run[kRun];
 #pragma unroll
-          for (int g = 0; g < Mma::kGroup; ++g) run[g] = fragment.x[r][c + g][v];
-          store_run<Mma::kGroup, T>(tile.at(row0 + 16 * r + Mma::row(lane, v),
-                                            column0 + 16 * c + Mma::kGroup * Mma::column(lane, v)),
-                                    run);
+          for (int n = 0; n < kRun; ++n)
+            run[n] = fragment.x[r][c + n / Mma::kDealt][v + n % Mma::kDealt * kOf];
+          store_run<kRun, T>(tile.at(row0 + 16 * r + Mma::row(lane, v),
+                                     column0 + 16 * c + kRun * Mma::column(lane, v)),
+                             run);
         }
   }
 }

@@ -24,6 +24,7 @@ struct MmaMfma {
   static constexpr int kDepth = 32;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 4;
+  static constexpr int kDealt = 1;
   static constexpr int kValues = 4;
   static constexpr int kSlots = 1;
   static constexpr int kRun = 4;

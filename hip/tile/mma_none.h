@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// mma_none.h: the matrix family of machines without matrix units, and of f32 everywhere: the names
-// of mma_sync.h on vector units. Lanes stand in a grid over the 16 x 16 block, a lane owns every
-// kGridRows-th row and every kGridColumns-th column of it:
+// mma_none.h: the matrix family of machines without matrix units, of f32 on AMD and of f32's large
+// heads on NVIDIA: the names of mma_sync.h on vector units. Lanes stand in a grid over the 16 x 16
+// block, a lane owns every kGridRows-th row and every kGridColumns-th column of it:
 //
 //   wave of 32: 4 x 8 lanes, 4 rows x 2 columns each; of 64: 8 x 8 lanes, 2 x 2
 //
@@ -30,6 +30,7 @@ struct MmaNone {
   static constexpr int kDepth = 4;
   static constexpr int kWeightDepth = 4;
   static constexpr int kGroup = 4;
+  static constexpr int kDealt = 1;
   static constexpr int kValues = kOwnRows * kOwnColumns;
   static constexpr int kSlots = kOwnRows;
   static constexpr int kRun = 1;

@@ -23,6 +23,7 @@ struct MmaSync {
   static constexpr int kDepth = 16;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 1;   // column blocks that load_across loads together
+  static constexpr int kDealt = 1;   // parts of a block whose columns it deals out side by side
   static constexpr int kValues = 8;  // accumulator elements of a lane
   static constexpr int kSlots = 2;   // different rows among them
   static constexpr int kRun = 2;     // neighbouring values that are neighbouring columns of a row

@@ -21,6 +21,7 @@ struct MmaWmma11 {
   static constexpr int kDepth = 16;
   static constexpr int kWeightDepth = 16;
   static constexpr int kGroup = 4;
+  static constexpr int kDealt = 1;
   static constexpr int kValues = 8;
   static constexpr int kSlots = 1;
   static constexpr int kRun = 1;
