@@ -85,20 +85,19 @@ struct QuerySteps {
 
   // Goes on to the first step from this one on that the mask leaves anything of; returns its
   // number.
-  CF_DEVICE int skip_hidden(const KernelArguments& a, const Sequence<C::kGeneral>& sequence,
-                            const KeyItem& item, int step, int steps) {
+  CF_DEVICE int skip_hidden(const KernelArguments& a, const KeyItem& item, int step, int steps) {
     if constexpr (C::kGeneral)
       for (; step < steps &&
-             !tile_seen<C, C::kColumns, C::kRows>(a, sequence, item.batch, head, query, item.first);
+             !tile_seen<C, C::kColumns, C::kRows>(a, item.batch, head, query, item.first);
            ++step)
         advance();
     return step;
   }
 
-  CF_DEVICE void copy(const KernelArguments& a, const Sequence<C::kGeneral>& sequence, int batch,
-                      typename C::QueryTile q_tile, typename C::QueryTile grad_o_tile,
-                      float* statistics) const {
+  CF_DEVICE void copy(const KernelArguments& a, int batch, typename C::QueryTile q_tile,
+                      typename C::QueryTile grad_o_tile, float* statistics) const {
     using T = typename C::T;
+    const auto sequence = sequence_of<C>(a, batch);
     const auto rows_of = [&](const KernelTensor& t, int width) {
       return head_rows<T>(t, sequence.batch_q(batch), head, width, sequence.first_q());
     };
@@ -161,22 +160,21 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   if (C::kGeneral && j0 >= sequence.written_k()) return;
   const int seq_k = sequence.seq_k();
   const auto keys_of = [&](const KernelTensor& t, int width) {
-    return head_rows<T>(t, sequence.batch_k(item.batch), item.head_kv, width, sequence.first_k());
+    const auto own = sequence_of<C>(a, item.batch);
+    return head_rows<T>(t, own.batch_k(item.batch), item.head_kv, width, own.first_k());
   };
   const float unit = score_unit<C::kGeneral>(a.score);
   const float last = gradient_unit<C::kGeneral>(a.score);
-  const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
 
   QuerySteps<C> at(a, sequence, item);
   const int steps = at.in_round() * a.group;
-  int next_step = at.skip_hidden(a, sequence, item, 0, steps);
+  int next_step = at.skip_hidden(a, item, 0, steps);
   if (!C::kGeneral || next_step < steps) {
     copy_in<C::kThreads>(k_tile, keys_of(a.k, a.d), j0, seq_k);
     copy_in<C::kThreads>(v_tile, keys_of(a.v, a.d_v), j0, seq_k);
   }
   copy_commit();  // also where no query sees these keys and nothing else is copied
-  if (next_step < steps)
-    at.copy(a, sequence, item.batch, q_ring.at(0), grad_o_ring.at(0), statistics);
+  if (next_step < steps) at.copy(a, item.batch, q_ring.at(0), grad_o_ring.at(0), statistics);
 
   Fragment<Mma, C::kRowBlocks, C::kDepth / 16> dk, dv;
   dk.clear();
@@ -196,18 +194,20 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const float* const here = statistics + stage * 2 * C::kColumns;
     const int i0 = at.query;
     const int head = at.head;
-    const QuerySums sums(a, sequence, item.batch, head);
+    const QuerySums sums(a, sequence_of<C>(a, item.batch), item.batch, head);
     at.advance();
-    next_step = at.skip_hidden(a, sequence, item, step + 1, steps);
+    next_step = at.skip_hidden(a, item, step + 1, steps);
     stage = (stage + 1) % C::kStages;
     const auto copy_next = [&] {
       if (next_step < steps)
-        at.copy(a, sequence, item.batch, q_ring.at(stage), grad_o_ring.at(stage),
+        at.copy(a, item.batch, q_ring.at(stage), grad_o_ring.at(stage),
                 statistics + stage * 2 * C::kColumns);
     };
     if constexpr (C::kStages > 1) copy_next();
 
-    const bool full = shared::cf_tile_full(visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows);
+    const int i1 = i0 + C::kColumns;
+    const bool full = C::kGeneral ? tile_full<C>(a, item.batch, i0, i1, j0, j0 + C::kRows)
+                                  : shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kRows);
 #pragma unroll 1
     for (int part = 0; part < C::kOwnColumns; part += C::kPart) {
       const int column = side * C::kOwnColumns + part;
@@ -218,8 +218,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       add_product<Product::mirrored>(ds, v_tile, row, grad_o_tile, column, lane);  // dP^T = V dO^T
 
       const Place<Mma, false> place{i0 + column, j0 + row, lane};
-      hide_scores<C>(s, place, full, a, sequence, item.batch, head);
-      with_terms<C>(a, sequence, item.batch, head, [&](auto term) {
+      hide_scores<C>(s, place, full, a, item.batch, head);
+      with_terms<C>(a, item.batch, head, [&](auto term) {
         const auto differentiate = [&](int r, int c, int v, float& x, float z) {
           const int n = column + 16 * c + Mma::column(lane, v);
           float slope;
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     }
     __syncthreads();  // dS is there, and Q and dO are no longer in use
     if constexpr (C::kStages == 1) copy_next();
-    add_grad_q<C>(sums, ds_tile, k_tile, i0, sequence.seq_q(), last);
+    add_grad_q<C>(sums, ds_tile, k_tile, i0, sequence_of<C>(a, item.batch).seq_q(), last);
   }
   copy_wait<0>();
   __syncthreads();
@@ -264,8 +264,10 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   store_sum(dk, k_tile, row, depth, lane);
   store_sum(dv, v_tile, row, depth, lane);
   __syncthreads();
-  copy_out<C::kThreads>(k_tile, keys_of(a.grad_k, a.d), j0, sequence.written_k());
-  copy_out<C::kThreads>(v_tile, keys_of(a.grad_v, a.d_v), j0, sequence.written_k());
+  copy_out<C::kThreads>(k_tile, keys_of(a.grad_k, a.d), j0,
+                        sequence_of<C>(a, item.batch).written_k());
+  copy_out<C::kThreads>(v_tile, keys_of(a.grad_v, a.d_v), j0,
+                        sequence_of<C>(a, item.batch).written_k());
 }
 
 struct backward_all {

@@ -26,6 +26,7 @@ struct GradBiasConfig {
   static constexpr int kDepth = 64;  // columns of a head that are summed at a time
   static constexpr int kThreads = kWaves * Mma::kWave;
   static constexpr int kRowBlocks = 1;  // of a wave
+  static constexpr int kMinBlocks = Mma::kWave == 32 ? 2 : 1;
   using RowTile = SharedTile<T, kRows, kDepth>;
   using ColumnTile = SharedTile<T, kColumns, kDepth>;
   using SumTile = SharedTile<float, kRows, kColumns>;  // takes the place of all others in the end
@@ -115,14 +116,15 @@ struct BiasWalk {
   }
 
   // Adds dS of queries [i0, ...) and keys [j0, ...).
-  CF_DEVICE void add_tile(const Sequence<true>& sequence, int batch, int head, int i0, int j0) {
-    const int seq_q = sequence.seq_q();
+  CF_DEVICE void add_tile(int batch, int head, int i0, int j0) {
     const auto queries_of = [&](const KernelTensor& t, int width) {
-      return HeadTile<T>(t, sequence.batch_q(batch), head, width, i0, seq_q, sequence.first_q());
+      const auto own = sequence_of<C>(a, batch);
+      return HeadTile<T>(t, own.batch_q(batch), head, width, i0, own.seq_q(), own.first_q());
     };
     const auto keys_of = [&](const KernelTensor& t, int width) {
-      return HeadTile<T>(t, sequence.batch_k(batch), head / a.group, width, j0, sequence.seq_k(),
-                         sequence.first_k());
+      const auto own = sequence_of<C>(a, batch);
+      return HeadTile<T>(t, own.batch_k(batch), head / a.group, width, j0, own.seq_k(),
+                         own.first_k());
     };
     Fragment<Mma, 1, C::kColumns / 16> s, ds;
     s.clear();
@@ -136,14 +138,15 @@ struct BiasWalk {
     const int lane = thread % Mma::kWave;
     const int wave_row = thread / Mma::kWave * 16;
     const Place<Mma, true> place{i0 + wave_row, j0, lane};
-    const bool full =
-        shared::cf_tile_full(sequence.visibility(), i0, i0 + C::kRows, j0, j0 + C::kColumns);
-    hide_scores<C>(s, place, full, a, sequence, batch, head);
+    const bool full = tile_full<C>(a, batch, i0, i0 + C::kRows, j0, j0 + C::kColumns);
+    hide_scores<C>(s, place, full, a, batch, head);
     if ((a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(ds, place, a, static_cast<shared::uint>(batch * a.heads_q + head),
                     [](int, int, int, float& x, float z) { x = kept_gradient<C::kGeneral>(x, z); });
 
     RowValues<Mma, 1> base, D, mend;
+    const auto sequence = sequence_of<C>(a, batch);
+    const int seq_q = sequence.seq_q();
     base.for_each([&](int r, int slot, float& x) {
       const int i = i0 + wave_row + slot_row<Mma>(r, slot, lane);
       const auto value_of = [&](const KernelRows& t) {
@@ -154,7 +157,7 @@ struct BiasWalk {
       mend.x[r][slot] = i < seq_q && a.mend.data != nullptr ? value_of(a.mend) : 1.0f;
     });
     const float unit = score_unit<C::kGeneral>(a.score);
-    with_terms<C>(a, sequence, batch, head, [&](auto term) {
+    with_terms<C>(a, batch, head, [&](auto term) {
       ds.for_each([&](int r, int c, int v, float& x) {
         const int slot = Mma::slot(v);
         float slope;  // a bias is added to what has it
@@ -183,8 +186,8 @@ CF_DEVICE void sum_bias_gradient(const KernelArguments& a) {
         const int end = shared::cf_keys_end(visibility, i1);
         for (int j0 = begin > item.key ? begin : item.key; j0 < end && j0 < item.key_end;
              j0 += C::kColumns)
-          if (tile_seen<C, C::kRows, C::kColumns>(a, sequence, batch, head, i0, j0))
-            walk.add_tile(sequence, batch, head, i0, j0);
+          if (tile_seen<C, C::kRows, C::kColumns>(a, batch, head, i0, j0))
+            walk.add_tile(batch, head, i0, j0);
       }
   }
   copy_wait<0>();
@@ -205,7 +208,8 @@ struct LargeBiasConfig : C {
 };
 
 template <class C>
-__global__ void __launch_bounds__(C::kThreads) grad_bias_kernel(const KernelArguments a) {
+__global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
+    grad_bias_kernel(const KernelArguments a) {
   if constexpr (std::is_same_v<typename C::Mma, typename C::LargeMma>)
     sum_bias_gradient<C>(a);
   else if ((a.d > a.d_v ? a.d : a.d_v) <= kLargestOfMma)

@@ -49,13 +49,12 @@ template <class C>
 struct QueryWalk {
   using T = typename C::T;
   const KernelArguments& a;
-  const Sequence<C::kGeneral>& sequence;
   KeyItem item;
   int begin, tiles;  // first query, tiles of one head
 
-  CF_DEVICE QueryWalk(const KernelArguments& arguments, const Sequence<C::kGeneral>& of,
-                      const KeyItem& key_item)
-      : a(arguments), sequence(of), item(key_item) {
+  CF_DEVICE QueryWalk(const KernelArguments& arguments, const KeyItem& key_item)
+      : a(arguments), item(key_item) {
+    const auto sequence = this->sequence();
     const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
     const int j0 = item.first;
     const int end = shared::cf_queries_end(visibility, j0 + C::kRows, sequence.seq_q());
@@ -63,23 +62,26 @@ struct QueryWalk {
     tiles = end > begin ? (end - begin + C::kColumns - 1) / C::kColumns : 0;
     if (C::kGeneral && j0 >= sequence.seq_k()) tiles = 0;  // padding
   }
+  CF_DEVICE Sequence<C::kGeneral> sequence() const { return sequence_of<C>(a, item.batch); }
   CF_DEVICE int steps() const { return tiles * a.group; }
   CF_DEVICE int head(int step) const { return item.head_kv * a.group + step / tiles; }
   CF_DEVICE int first(int step) const { return begin + step % tiles * C::kColumns; }
   // The first step from this one on that the mask leaves anything of.
   CF_DEVICE int next_from(int step) const {
     if constexpr (C::kGeneral)
-      while (step < steps() && !tile_seen<C, C::kColumns, C::kRows>(
-                                   a, sequence, item.batch, head(step), first(step), item.first))
+      while (step < steps() && !tile_seen<C, C::kColumns, C::kRows>(a, item.batch, head(step),
+                                                                    first(step), item.first))
         ++step;
     return step;
   }
 
   CF_DEVICE Rows<T> queries_of(const KernelTensor& t, int width, int step) const {
-    return head_rows<T>(t, sequence.batch_q(item.batch), head(step), width, sequence.first_q());
+    const auto own = sequence();
+    return head_rows<T>(t, own.batch_q(item.batch), head(step), width, own.first_q());
   }
   CF_DEVICE Rows<T> keys_of(const KernelTensor& t, int width) const {
-    return head_rows<T>(t, sequence.batch_k(item.batch), item.head_kv, width, sequence.first_k());
+    const auto own = sequence();
+    return head_rows<T>(t, own.batch_k(item.batch), item.head_kv, width, own.first_k());
   }
 
   // base: what is subtracted in the exponent. A query past the end has weights of 0.
@@ -87,9 +89,10 @@ struct QueryWalk {
     float base, D, mend;
   };
   CF_DEVICE Statistics statistics_of(int h, int i) const {
-    if (i >= sequence.seq_q()) return {backward_base(shared::cf_neg_inf()), 0.0f, 0.0f};
+    const auto own = sequence();
+    if (i >= own.seq_q()) return {backward_base(shared::cf_neg_inf()), 0.0f, 0.0f};
     const auto value_of = [&](const KernelRows& t) {
-      return head_values(t, sequence.batch_q(item.batch), h, sequence.first_q())[i * t.seq];
+      return head_values(t, own.batch_q(item.batch), h, own.first_q())[i * t.seq];
     };
     return {backward_base(value_of(a.lse)), value_of(a.delta), value_of(a.mend)};
   }
@@ -103,8 +106,8 @@ struct QueryWalk {
   template <class QueryTile>
   CF_DEVICE void copy(int step, QueryTile q_tile, QueryTile grad_o_tile, float* statistics) const {
     const int i0 = first(step);
-    copy_in<C::kThreads>(q_tile, queries_of(a.q, a.d, step), i0, sequence.seq_q());
-    copy_in<C::kThreads>(grad_o_tile, queries_of(a.grad_o, a.d_v, step), i0, sequence.seq_q());
+    copy_in<C::kThreads>(q_tile, queries_of(a.q, a.d, step), i0, sequence().seq_q());
+    copy_in<C::kThreads>(grad_o_tile, queries_of(a.grad_o, a.d_v, step), i0, sequence().seq_q());
     if constexpr (C::kShareStatistics) copy_statistics(step, statistics);
     copy_commit();
   }
@@ -159,9 +162,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int seq_k = sequence.seq_k();
   const WavePlace<C> own(static_cast<int>(threadIdx.x));
   const float unit = score_unit<C::kGeneral>(a.score);
-  const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
 
-  const QueryWalk<C> walk(a, sequence, item);
+  const QueryWalk<C> walk(a, item);
   const int steps = walk.steps();
   int next_step = walk.next_from(0);
   if (!C::kGeneral || next_step < steps) {
@@ -203,9 +205,11 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const int i0 = walk.first(step);
     const int head = walk.head(step);
     const Place<Mma, false> place{i0 + at.column, j0 + at.row, lane};
-    const bool full = shared::cf_tile_full(visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows);
-    hide_scores<C>(s, place, full, a, sequence, item.batch, head);
-    with_terms<C>(a, sequence, item.batch, head, [&](auto term) {
+    const int i1 = i0 + C::kColumns;
+    const bool full = C::kGeneral ? tile_full<C>(a, item.batch, i0, i1, j0, j0 + C::kRows)
+                                  : shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kRows);
+    hide_scores<C>(s, place, full, a, item.batch, head);
+    with_terms<C>(a, item.batch, head, [&](auto term) {
       const auto differentiate = [&](int r, int c, int v, float& x, float z) {
         const auto row = walk.statistics_at(step, here, at.column + 16 * c + Mma::column(lane, v));
         float slope;
@@ -245,8 +249,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   store_sum(dk, k_tile, own.row, own.depth, own.lane);
   store_sum(dv, v_tile, own.row, own.depth, own.lane);
   __syncthreads();
-  copy_out<C::kThreads>(k_tile, walk.keys_of(a.grad_k, a.d), j0, sequence.written_k());
-  copy_out<C::kThreads>(v_tile, walk.keys_of(a.grad_v, a.d_v), j0, sequence.written_k());
+  copy_out<C::kThreads>(k_tile, walk.keys_of(a.grad_k, a.d), j0, walk.sequence().written_k());
+  copy_out<C::kThreads>(v_tile, walk.keys_of(a.grad_v, a.d_v), j0, walk.sequence().written_k());
 }
 
 struct backward_dkv {

@@ -26,21 +26,21 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int slices_of_k = (a.d + C::kSlice - 1) / C::kSlice;
   const bool of_k = part.slice < slices_of_k;
   const int x0 = (of_k ? part.slice : part.slice - slices_of_k) * C::kSlice;
-  const Sequence<true> sequence(a, item.batch);
   const int j0 = item.first;
-  if (j0 >= sequence.written_k()) return;
+  if (j0 >= sequence_of<C>(a, item.batch).written_k()) return;
   const float unit = score_unit<C::kGeneral>(a.score);
 
-  const QueryWalk<C> walk(a, sequence, item);
+  const QueryWalk<C> walk(a, item);
   const int steps = walk.steps();
   using Tile = HeadTile<T>;
   const auto keys_of = [&](const KernelTensor& t, int width) {
-    return Tile(t, sequence.batch_k(item.batch), item.head_kv, width, j0, sequence.seq_k(),
-                sequence.first_k());
+    const auto own = sequence_of<C>(a, item.batch);
+    return Tile(t, own.batch_k(item.batch), item.head_kv, width, j0, own.seq_k(), own.first_k());
   };
   const auto queries_of = [&](const KernelTensor& t, int width, int step) {
-    return Tile(t, sequence.batch_q(item.batch), walk.head(step), width, walk.first(step),
-                sequence.seq_q(), sequence.first_q());
+    const auto own = sequence_of<C>(a, item.batch);
+    return Tile(t, own.batch_q(item.batch), walk.head(step), width, walk.first(step), own.seq_q(),
+                own.first_q());
   };
   const auto k = [&] { return keys_of(a.k, a.d); };
   const auto v = [&] { return keys_of(a.v, a.d_v); };
@@ -72,10 +72,9 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const int i0 = walk.first(step);
     const Place<Mma, false> place{i0, j0 + thread / Mma::kWave * C::kRowBlocks * 16, lane};
     const int head = walk.head(step);
-    const bool full =
-        shared::cf_tile_full(sequence.visibility(), i0, i0 + C::kColumns, j0, j0 + C::kRows);
-    hide_scores<C>(s, place, full, a, sequence, item.batch, head);
-    with_terms<C>(a, sequence, item.batch, head, [&](auto term) {
+    const bool full = tile_full<C>(a, item.batch, i0, i0 + C::kColumns, j0, j0 + C::kRows);
+    hide_scores<C>(s, place, full, a, item.batch, head);
+    with_terms<C>(a, item.batch, head, [&](auto term) {
       const auto differentiate = [&](int r, int c, int v_, float& x, float z) {
         const auto row = walk.statistics_at(step, statistics, 16 * c + Mma::column(lane, v_));
         float slope;
@@ -104,7 +103,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   store_sum(sum, sum_tile, wave_row, 0, lane);
   __syncthreads();
   const Tile output = of_k ? keys_of(a.grad_k, a.d) : keys_of(a.grad_v, a.d_v);
-  copy_out<C::kThreads>(sum_tile, from_column(output.rows, x0), j0, sequence.written_k());
+  copy_out<C::kThreads>(sum_tile, from_column(output.rows, x0), j0,
+                        sequence_of<C>(a, item.batch).written_k());
 }
 
 struct backward_dkv_wide {

@@ -73,8 +73,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       i0 < sequence.seq_q() || !C::kGeneral ? shared::cf_keys_end(visibility, i1) : 0;
   // The first tile of keys from this one on that the mask leaves anything of.
   const auto next_from = [&](int j) {
-    while (j < key_end &&
-           !tile_seen<C, C::kRows, C::kColumns>(a, sequence, item.batch, item.head, i0, j))
+    while (j < key_end && !tile_seen<C, C::kRows, C::kColumns>(a, item.batch, item.head, i0, j))
       j += C::kColumns;
     return j;
   };
@@ -127,14 +126,16 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     add_product(ds, grad_o_tile, wave_row, v_tile, 0, lane);  // dP = dO V^T
 
     const Place<Mma, true> place{i0 + wave_row, j0, lane};
-    hide_scores<C>(s, place, shared::cf_tile_full(visibility, i0, i1, j0, j0 + C::kColumns), a,
-                   sequence, item.batch, item.head);
+    const int j1 = j0 + C::kColumns;
+    const bool full = C::kGeneral ? tile_full<C>(a, item.batch, i0, i0 + C::kRows, j0, j1)
+                                  : shared::cf_tile_full(a.visibility, i0, i1, j0, j1);
+    hide_scores<C>(s, place, full, a, item.batch, item.head);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(ds, place, a, item.flat(a),
                     [](int, int, int, float& x, float z) { x = kept_gradient<C::kGeneral>(x, z); });
     RowValues<Mma, C::kRowBlocks> tile_sum;
     tile_sum.fill(0.0f);
-    with_terms<C>(a, sequence, item.batch, item.head, [&](auto term) {
+    with_terms<C>(a, item.batch, item.head, [&](auto term) {
       ds.for_each([&](int r, int c, int v_, float& x) {
         const int slot = Mma::slot(v_);
         float slope;

@@ -31,15 +31,16 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int i1 = i0 + C::kRows < seq_q ? i0 + C::kRows : seq_q;
   using Tile = HeadTile<T>;
   const auto queries_of = [&](const KernelTensor& t, int width) {
-    return Tile(t, sequence.batch_q(item.batch), item.head, width, i0, sequence.seq_q(),
-                sequence.first_q());
+    const auto own = sequence_of<C>(a, item.batch);
+    return Tile(t, own.batch_q(item.batch), item.head, width, i0, own.seq_q(), own.first_q());
   };
   const auto keys_of = [&](const KernelTensor& t, int width, int j0) {
-    return Tile(t, sequence.batch_k(item.batch), item.head_kv, width, j0, sequence.seq_k(),
-                sequence.first_k());
+    const auto own = sequence_of<C>(a, item.batch);
+    return Tile(t, own.batch_k(item.batch), item.head_kv, width, j0, own.seq_k(), own.first_k());
   };
   const auto values_of = [&](const KernelRows& t) {
-    return head_values(t, sequence.batch_q(item.batch), item.head, sequence.first_q());
+    const auto own = sequence_of<C>(a, item.batch);
+    return head_values(t, own.batch_q(item.batch), item.head, own.first_q());
   };
   const auto q = [&] { return queries_of(a.q, a.d); };
   const auto grad_o = [&] { return queries_of(a.grad_o, a.d_v); };
@@ -51,8 +52,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int key_end = i0 < seq_q ? shared::cf_keys_end(visibility, i1) : 0;
   // The first tile of keys from this one on that the mask leaves anything of.
   const auto next_from = [&](int j) {
-    while (j < key_end &&
-           !tile_seen<C, C::kRows, C::kColumns>(a, sequence, item.batch, item.head, i0, j))
+    while (j < key_end && !tile_seen<C, C::kRows, C::kColumns>(a, item.batch, item.head, i0, j))
       j += C::kColumns;
     return j;
   };
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     product.add(s, q(), k(j0));  // S = Q K^T
     product.start(grad_o(), v(j0));
     product.add(ds, grad_o(), v(j0));  // dP = dO V^T
-    copy_in<C::kThreads>(k_tile, from_column(k(j0).rows, x0), j0, sequence.seq_k());
+    copy_columns<C::kThreads>(k_tile, k(j0), x0);
     copy_commit();
     next = next_from(j0 + C::kColumns);
 
@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const int lane = thread % Mma::kWave;
     const int wave_row = thread / Mma::kWave * C::kRowBlocks * 16;
     const Place<Mma, true> place{i0 + wave_row, j0, lane};
-    hide_scores<C>(s, place, shared::cf_tile_full(visibility, i0, i1, j0, j0 + C::kColumns), a,
-                   sequence, item.batch, item.head);
+    const bool full = tile_full<C>(a, item.batch, i0, i0 + C::kRows, j0, j0 + C::kColumns);
+    hide_scores<C>(s, place, full, a, item.batch, item.head);
     if ((a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(ds, place, a, item.flat(a),
                     [](int, int, int, float& x, float z) { x = kept_gradient<C::kGeneral>(x, z); });
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       D.x[r][slot] = row_D[row];
     });
     tile_sum.fill(0.0f);
-    with_terms<C>(a, sequence, item.batch, item.head, [&](auto term) {
+    with_terms<C>(a, item.batch, item.head, [&](auto term) {
       ds.for_each([&](int r, int c, int v_, float& x) {
         const int slot = Mma::slot(v_);
         float slope;
@@ -123,19 +123,20 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int own_lane = static_cast<int>(threadIdx.x) % Mma::kWave;
   const int own_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
   float* mend = values_of(a.mend);
+  const int end = sequence_of<C>(a, item.batch).seq_q();
   sum.for_each([&](int r, int slot, float& x) {
     const int i = i0 + own_row + slot_row<Mma>(r, slot, own_lane);
-    const float row_lse = i < seq_q ? lse[i * a.lse.seq] : shared::cf_neg_inf();
+    const float row_lse = i < end ? values_of(a.lse)[i * a.lse.seq] : shared::cf_neg_inf();
     x = Mma::row_sum(x);
-    if (i < seq_q) x += sink_weight(a, item.head, row_lse);
+    if (i < end) x += sink_weight(a, item.head, row_lse);
     x = shared::cf_mend_row(x, row_lse);
-    if (part.slice == 0 && i < seq_q && Mma::column(own_lane, 0) == 0) mend[i * a.mend.seq] = x;
+    if (part.slice == 0 && i < end && Mma::column(own_lane, 0) == 0) mend[i * a.mend.seq] = x;
   });
   dq.for_each([&](int r, int, int v_, float& x) { x *= sum.x[r][Mma::slot(v_)]; });
   store_sum(dq, dq_tile, own_row, 0, own_lane);
   __syncthreads();
   copy_out<C::kThreads>(dq_tile, from_column(queries_of(a.grad_q, a.d).rows, x0), i0,
-                        sequence.written_q());
+                        sequence_of<C>(a, item.batch).written_q());
 }
 
 struct backward_dq_wide {
