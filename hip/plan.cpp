@@ -29,6 +29,10 @@ constexpr const char* pass_name(KernelPass pass) {
       return "all gradients at once";
     case KernelPass::cast_grad_q:
       return "dQ from its sums";
+    case KernelPass::grad_bias:
+      return "the gradient of the bias";
+    case KernelPass::grad_sink:
+      return "the gradient of the sinks";
     case KernelPass::append:
       return "appending";
   }
@@ -107,7 +111,10 @@ Status make_arguments(const Problem& p, KernelArguments* out) {
   const std::int64_t state = p.d_v + 2;
   a.states = {nullptr, p.heads_q * p.seq_q * state, state, p.seq_q * state};
   const auto padded = [](std::int64_t n) { return (n + kSumUnit - 1) / kSumUnit * kSumUnit; };
-  const std::int64_t width = padded(p.d), of_head = width * padded(p.seq_q);
+  const std::int64_t width = padded(p.d);
+  const std::int64_t of_head =
+      width *
+      (a.options.rows_q.offsets ? packed_sum_row(p.sequences.total_q, p.batch) : padded(p.seq_q));
   a.grad_q_sums = {nullptr, of_head * p.heads_q, width, of_head};
   *out = a;
   return {};
@@ -120,7 +127,7 @@ std::string obstacle(const Variant& row, const HipPlan& plan, const Caps& caps,
   // These are the same for every score.
   const bool any = variant.empty() || variant == "split" || row.pass == KernelPass::row_dot ||
                    row.pass == KernelPass::combine || row.pass == KernelPass::cast_grad_q ||
-                   row.pass == KernelPass::append;
+                   row.pass == KernelPass::grad_sink || row.pass == KernelPass::append;
   if (!any && row.general != (variant == "general")) return fmt::format("is not {}", variant);
   if (std::max(a.d, a.d_v) > row.head) return fmt::format("head sizes end at {}", row.head);
   if (!accepts(row, row.pass, row.dtype, a)) return "takes a positive scale and no options";
@@ -227,13 +234,18 @@ Status choose_forward(const Caps& caps, std::span<const Unit> units, const std::
   return choose(KernelPass::forward, caps, units, variant, plan, &plan->forward);
 }
 
-// Backward as these passes, which hand each other these parts of the workspace.
+// Backward as these passes, which hand each other these parts of the workspace, and what else was
+// asked for.
 Status choose_backward(std::initializer_list<KernelPass> passes, std::initializer_list<Part> shared,
                        const Caps& caps, std::span<const Unit> units, const std::string& variant,
                        HipPlan* out) {
   HipPlan plan = *out;
-  for (const KernelPass pass : passes)
-    CROSSFLASH_TRY(choose(pass, caps, units, variant, &plan, &plan.backward));
+  const auto add = [&](KernelPass pass) {
+    return choose(pass, caps, units, variant, &plan, &plan.backward);
+  };
+  for (const KernelPass pass : passes) CROSSFLASH_TRY(add(pass));
+  if (plan.problem.bias.gradient) CROSSFLASH_TRY(add(KernelPass::grad_bias));
+  if (plan.problem.sink_gradient) CROSSFLASH_TRY(add(KernelPass::grad_sink));
   plan.backward_workspace = add_regions(shared, plan.arguments, &plan.backward_regions);
   *out = std::move(plan);
   return {};
@@ -244,13 +256,11 @@ Status choose_backward(std::initializer_list<KernelPass> passes, std::initialize
 Status choose_backward(const Caps& caps, std::span<const Unit> units, const std::string& variant,
                        HipPlan* plan) {
   using A = KernelArguments;
-  CROSSFLASH_TRY(refuse_options(plan->problem, "hip's backward"));
   const std::int64_t batches = plan->problem.tensor(TensorId::lse).batch;  // 1: packed sequences
   if (!plan->problem.deterministic &&
-      choose_backward(
-          {KernelPass::row_dot, KernelPass::grad_all, KernelPass::cast_grad_q},
-          {{&A::delta, batches}, {&A::base, batches}, {&A::grad_q_sums, plan->problem.batch}}, caps,
-          units, variant, plan)
+      choose_backward({KernelPass::row_dot, KernelPass::grad_all, KernelPass::cast_grad_q},
+                      {{&A::delta, batches}, {&A::base, batches}, {&A::grad_q_sums, batches}}, caps,
+                      units, variant, plan)
           .ok())
     return {};
   return choose_backward({KernelPass::row_dot, KernelPass::grad_q, KernelPass::grad_kv},

@@ -12,8 +12,8 @@
 // the tensors themselves. So this pass is for 16-bit types.
 #pragma once
 
+#include "hip/kernels/backward_score.h"
 #include "hip/kernels/query_sums.h"
-#include "hip/kernels/score.h"
 
 namespace crossflash::hip {
 
@@ -62,9 +62,13 @@ struct QuerySteps {
   int begin, end, start;  // of the queries; where a round begins
   int head, query;        // of this step; its first query
 
-  CF_DEVICE QuerySteps(const KernelArguments& a, const KeyItem& item) {
-    begin = shared::cf_queries_begin(a.visibility, item.first, a.seq_q) / C::kColumns * C::kColumns;
-    end = shared::cf_queries_end(a.visibility, item.first + C::kRows, a.seq_q);
+  CF_DEVICE QuerySteps(const KernelArguments& a, const Sequence<C::kGeneral>& sequence,
+                       const KeyItem& item) {
+    const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
+    begin = shared::cf_queries_begin(visibility, item.first, sequence.seq_q()) / C::kColumns *
+            C::kColumns;
+    end = shared::cf_queries_end(visibility, item.first + C::kRows, sequence.seq_q());
+    if (C::kGeneral && item.first >= sequence.seq_k()) end = begin;  // padding
     const int tiles = in_round();
     start = begin + (tiles > 0 ? item.first / C::kRows % tiles * C::kColumns : 0);
     head = item.head_kv * a.group;
@@ -79,16 +83,38 @@ struct QuerySteps {
     if (query == start) ++head;
   }
 
+  // Goes on to the first step from this one on that the mask leaves anything of; returns its
+  // number.
+  CF_DEVICE int skip_hidden(const KernelArguments& a, const KeyItem& item, int step, int steps) {
+    if constexpr (C::kGeneral)
+      for (; step < steps &&
+             !tile_seen<C, C::kColumns, C::kRows>(a, item.batch, head, query, item.first);
+           ++step)
+        advance();
+    return step;
+  }
+
   CF_DEVICE void copy(const KernelArguments& a, int batch, typename C::QueryTile q_tile,
                       typename C::QueryTile grad_o_tile, float* statistics) const {
     using T = typename C::T;
-    copy_in<C::kThreads>(q_tile, head_rows<T>(a.q, batch, head, a.d), query, a.seq_q);
-    copy_in<C::kThreads>(grad_o_tile, head_rows<T>(a.grad_o, batch, head, a.d_v), query, a.seq_q);
-    // A query past the end has zeros for Q, dO, base and D, and so adds nothing to anything.
+    const auto sequence = sequence_of<C>(a, batch);
+    const auto rows_of = [&](const KernelTensor& t, int width) {
+      return head_rows<T>(t, sequence.batch_q(batch), head, width, sequence.first_q());
+    };
+    copy_in<C::kThreads>(q_tile, rows_of(a.q, a.d), query, sequence.seq_q());
+    copy_in<C::kThreads>(grad_o_tile, rows_of(a.grad_o, a.d_v), query, sequence.seq_q());
+    // A query past the end has zeros for Q, dO, base and D, and so adds nothing to anything; with
+    // what options add to its score its weight might be infinite, so there its base is.
     for (int n = static_cast<int>(threadIdx.x); n < 2 * C::kColumns; n += C::kThreads) {
       const KernelRows& rows = n < C::kColumns ? a.base : a.delta;
       const int i = query + n % C::kColumns;
-      copy_value(statistics + n, head_values(rows, batch, head) + i * rows.seq, i < a.seq_q);
+      if (C::kGeneral && n < C::kColumns && i >= sequence.seq_q())
+        statistics[n] = backward_base(shared::cf_neg_inf());
+      else
+        copy_value(
+            statistics + n,
+            head_values(rows, sequence.batch_q(batch), head, sequence.first_q()) + i * rows.seq,
+            i < sequence.seq_q());
     }
     copy_commit();
   }
@@ -129,24 +155,33 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   float* const statistics = reinterpret_cast<float*>(space.next);  // base and D of the columns
 
   const KeyItem item(a, C::kRows);
+  const Sequence<C::kGeneral> sequence(a, item.batch);
   const int j0 = item.first;
-  const int seq_k = a.visibility.seq_k;
+  if (C::kGeneral && j0 >= sequence.written_k()) return;
+  const int seq_k = sequence.seq_k();
+  const auto keys_of = [&](const KernelTensor& t, int width) {
+    const auto own = sequence_of<C>(a, item.batch);
+    return head_rows<T>(t, own.batch_k(item.batch), item.head_kv, width, own.first_k());
+  };
   const float unit = score_unit<C::kGeneral>(a.score);
   const float last = gradient_unit<C::kGeneral>(a.score);
 
-  QuerySteps<C> at(a, item);
+  QuerySteps<C> at(a, sequence, item);
   const int steps = at.in_round() * a.group;
-  copy_in<C::kThreads>(k_tile, head_rows<T>(a.k, item.batch, item.head_kv, a.d), j0, seq_k);
-  copy_in<C::kThreads>(v_tile, head_rows<T>(a.v, item.batch, item.head_kv, a.d_v), j0, seq_k);
+  int next_step = at.skip_hidden(a, item, 0, steps);
+  if (!C::kGeneral || next_step < steps) {
+    copy_in<C::kThreads>(k_tile, keys_of(a.k, a.d), j0, seq_k);
+    copy_in<C::kThreads>(v_tile, keys_of(a.v, a.d_v), j0, seq_k);
+  }
   copy_commit();  // also where no query sees these keys and nothing else is copied
-  if (steps > 0) at.copy(a, item.batch, q_ring.at(0), grad_o_ring.at(0), statistics);
+  if (next_step < steps) at.copy(a, item.batch, q_ring.at(0), grad_o_ring.at(0), statistics);
 
   Fragment<Mma, C::kRowBlocks, C::kDepth / 16> dk, dv;
   dk.clear();
   dv.clear();
   int stage = 0;
 #pragma unroll 1
-  for (int step = 0; step < steps; ++step) {
+  for (int step = next_step; step < steps; step = next_step) {
     const int thread = fresh(static_cast<int>(threadIdx.x));
     const int lane = thread % Mma::kWave;
     const int wave = thread / Mma::kWave;
@@ -158,18 +193,21 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const auto grad_o_tile = grad_o_ring.at(stage);
     const float* const here = statistics + stage * 2 * C::kColumns;
     const int i0 = at.query;
-    const QuerySums sums(a, item.batch, at.head);
-    const auto flat = static_cast<shared::uint>(item.batch * a.heads_q + at.head);
+    const int head = at.head;
+    const QuerySums sums(a, sequence_of<C>(a, item.batch), item.batch, head);
     at.advance();
+    next_step = at.skip_hidden(a, item, step + 1, steps);
     stage = (stage + 1) % C::kStages;
     const auto copy_next = [&] {
-      if (step + 1 < steps)
+      if (next_step < steps)
         at.copy(a, item.batch, q_ring.at(stage), grad_o_ring.at(stage),
                 statistics + stage * 2 * C::kColumns);
     };
     if constexpr (C::kStages > 1) copy_next();
 
-    const bool full = shared::cf_tile_full(a.visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows);
+    const int i1 = i0 + C::kColumns;
+    const bool full = C::kGeneral ? tile_full<C>(a, item.batch, i0, i1, j0, j0 + C::kRows)
+                                  : shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kRows);
 #pragma unroll 1
     for (int part = 0; part < C::kOwnColumns; part += C::kPart) {
       const int column = side * C::kOwnColumns + part;
@@ -180,20 +218,23 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       add_product(ds, v_tile, row, grad_o_tile, column, lane);  // dP^T = V dO^T
 
       const Place<Mma, false> place{i0 + column, j0 + row, lane};
-      if (!full) mask_scores(s, place, a.visibility, a.seq_q);
-      const auto differentiate = [&](int r, int c, int v, float& x, float z) {
-        const int n = column + 16 * c + Mma::column(lane, v);
-        float slope;
-        float& p = s.x[r][c][v];
-        p = probability<C::kGeneral>(a.score, p, 0.0f, unit, here[n], slope);
-        x = p * (kept_gradient<C::kGeneral>(x, z) - here[C::kColumns + n]) * slope;
-        p *= z;
-      };
-      if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0) {
-        for_each_kept_down(ds, place, a, flat, differentiate);
-      } else {
-        ds.for_each([&](int r, int c, int v, float& x) { differentiate(r, c, v, x, 1.0f); });
-      }
+      hide_scores<C>(s, place, full, a, item.batch, head);
+      with_terms<C>(a, item.batch, head, [&](auto term) {
+        const auto differentiate = [&](int r, int c, int v, float& x, float z) {
+          const int n = column + 16 * c + Mma::column(lane, v);
+          float slope;
+          float& p = s.x[r][c][v];
+          p = probability<C::kGeneral>(a.score, p, term(place, r, c, v), unit, here[n], slope);
+          x = p * (kept_gradient<C::kGeneral>(x, z) - here[C::kColumns + n]) * slope;
+          p *= z;
+        };
+        if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0) {
+          const auto flat = static_cast<shared::uint>(item.batch * a.heads_q + head);
+          for_each_kept_down(ds, place, a, flat, differentiate);
+        } else {
+          ds.for_each([&](int r, int c, int v, float& x) { differentiate(r, c, v, x, 1.0f); });
+        }
+      });
       store_fragment(ds, ds_tile, row, column, lane);
       if constexpr (C::kExchange) {
         store_fragment(s, p_tile, row, column, lane);
@@ -210,7 +251,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     }
     __syncthreads();  // dS is there, and Q and dO are no longer in use
     if constexpr (C::kStages == 1) copy_next();
-    add_grad_q<C>(sums, ds_tile, k_tile, i0, a.seq_q, last);
+    add_grad_q<C>(sums, ds_tile, k_tile, i0, sequence_of<C>(a, item.batch).seq_q(), last);
   }
   copy_wait<0>();
   __syncthreads();
@@ -223,8 +264,10 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   store_sum(dk, k_tile, row, depth, lane);
   store_sum(dv, v_tile, row, depth, lane);
   __syncthreads();
-  copy_out<C::kThreads>(k_tile, head_rows<T>(a.grad_k, item.batch, item.head_kv, a.d), j0, seq_k);
-  copy_out<C::kThreads>(v_tile, head_rows<T>(a.grad_v, item.batch, item.head_kv, a.d_v), j0, seq_k);
+  copy_out<C::kThreads>(k_tile, keys_of(a.grad_k, a.d), j0,
+                        sequence_of<C>(a, item.batch).written_k());
+  copy_out<C::kThreads>(v_tile, keys_of(a.grad_v, a.d_v), j0,
+                        sequence_of<C>(a, item.batch).written_k());
 }
 
 struct backward_all {

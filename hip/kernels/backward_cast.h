@@ -31,19 +31,24 @@ __global__ void __launch_bounds__(C::kThreads) cast_grad_q_kernel(const KernelAr
   const auto tile = space.take<typename C::Tile>();  // (Br, 64)
 
   const QueryItem item(a, C::kRows);
-  const auto grad_q = head_rows<T>(a.grad_q, item.batch, item.head, a.d);
-  const QuerySums sums(a, item.batch, item.head);
+  const Sequence<true> sequence(a, item.batch);
+  const int end = sequence.written_q();
+  if (item.first >= end) return;
+  const auto grad_q =
+      head_rows<T>(a.grad_q, sequence.batch_q(item.batch), item.head, a.d, sequence.first_q());
+  const QuerySums sums(a, sequence, item.batch, item.head);
   const int lane = static_cast<int>(threadIdx.x) % Mma::kWave;
   const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * 16;
 
 #pragma unroll 1
   for (int x = 0; x < a.d; x += C::kColumns) {
     Fragment<Mma, 1, C::kColumns / 16> dq;
-    sums.read(dq, item.first + wave_row, x, lane);
+    dq.clear();  // of padding, where there are no sums
+    if (QuerySums::holds(item.first, sequence.seq_q()))
+      sums.read(dq, item.first + wave_row, x, lane);
     store_sum(dq, tile, wave_row, 0, lane);
     __syncthreads();
-    copy_out<C::kThreads>(tile, Rows<T>(grad_q.data, x, grad_q.stride, a.d - x), item.first,
-                          a.seq_q);
+    copy_out<C::kThreads>(tile, from_column(grad_q, x), item.first, end);
     __syncthreads();  // before the next columns take their place
   }
 }

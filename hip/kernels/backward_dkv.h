@@ -6,8 +6,7 @@
 // through shared memory and sums its part of the head size (dK and dV are many registers).
 #pragma once
 
-#include "hip/kernels/item.h"
-#include "hip/kernels/score.h"
+#include "hip/kernels/backward_score.h"
 
 namespace crossflash::hip {
 
@@ -55,24 +54,47 @@ struct QueryWalk {
 
   CF_DEVICE QueryWalk(const KernelArguments& arguments, const KeyItem& key_item)
       : a(arguments), item(key_item) {
+    const auto sequence = this->sequence();
+    const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
     const int j0 = item.first;
-    const int end = shared::cf_queries_end(a.visibility, j0 + C::kRows, a.seq_q);
-    begin = shared::cf_queries_begin(a.visibility, j0, a.seq_q) / C::kColumns * C::kColumns;
+    const int end = shared::cf_queries_end(visibility, j0 + C::kRows, sequence.seq_q());
+    begin = shared::cf_queries_begin(visibility, j0, sequence.seq_q()) / C::kColumns * C::kColumns;
     tiles = end > begin ? (end - begin + C::kColumns - 1) / C::kColumns : 0;
+    if (C::kGeneral && j0 >= sequence.seq_k()) tiles = 0;  // padding
   }
+  CF_DEVICE Sequence<C::kGeneral> sequence() const { return sequence_of<C>(a, item.batch); }
   CF_DEVICE int steps() const { return tiles * a.group; }
   CF_DEVICE int head(int step) const { return item.head_kv * a.group + step / tiles; }
   CF_DEVICE int first(int step) const { return begin + step % tiles * C::kColumns; }
+  // The first step from this one on that the mask leaves anything of.
+  CF_DEVICE int next_from(int step) const {
+    if constexpr (C::kGeneral)
+      while (step < steps() && !tile_seen<C, C::kColumns, C::kRows>(a, item.batch, head(step),
+                                                                    first(step), item.first))
+        ++step;
+    return step;
+  }
+
+  CF_DEVICE Rows<T> queries_of(const KernelTensor& t, int width, int step) const {
+    const auto own = sequence();
+    return head_rows<T>(t, own.batch_q(item.batch), head(step), width, own.first_q());
+  }
+  CF_DEVICE Rows<T> keys_of(const KernelTensor& t, int width) const {
+    const auto own = sequence();
+    return head_rows<T>(t, own.batch_k(item.batch), item.head_kv, width, own.first_k());
+  }
 
   // base: what is subtracted in the exponent. A query past the end has weights of 0.
   struct Statistics {
     float base, D, mend;
   };
   CF_DEVICE Statistics statistics_of(int h, int i) const {
-    if (i >= a.seq_q) return {backward_base(shared::cf_neg_inf()), 0.0f, 0.0f};
-    return {backward_base(head_values(a.lse, item.batch, h)[i * a.lse.seq]),
-            head_values(a.delta, item.batch, h)[i * a.delta.seq],
-            head_values(a.mend, item.batch, h)[i * a.mend.seq]};
+    const auto own = sequence();
+    if (i >= own.seq_q()) return {backward_base(shared::cf_neg_inf()), 0.0f, 0.0f};
+    const auto value_of = [&](const KernelRows& t) {
+      return head_values(t, own.batch_q(item.batch), h, own.first_q())[i * t.seq];
+    };
+    return {backward_base(value_of(a.lse)), value_of(a.delta), value_of(a.mend)};
   }
   CF_DEVICE Statistics statistics_at(int step, const float* statistics, int column) const {
     if constexpr (C::kShareStatistics)
@@ -83,10 +105,9 @@ struct QueryWalk {
 
   template <class QueryTile>
   CF_DEVICE void copy(int step, QueryTile q_tile, QueryTile grad_o_tile, float* statistics) const {
-    const int h = head(step);
     const int i0 = first(step);
-    copy_in<C::kThreads>(q_tile, head_rows<T>(a.q, item.batch, h, a.d), i0, a.seq_q);
-    copy_in<C::kThreads>(grad_o_tile, head_rows<T>(a.grad_o, item.batch, h, a.d_v), i0, a.seq_q);
+    copy_in<C::kThreads>(q_tile, queries_of(a.q, a.d, step), i0, sequence().seq_q());
+    copy_in<C::kThreads>(grad_o_tile, queries_of(a.grad_o, a.d_v, step), i0, sequence().seq_q());
     if constexpr (C::kShareStatistics) copy_statistics(step, statistics);
     copy_commit();
   }
@@ -135,24 +156,29 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   float* const statistics = reinterpret_cast<float*>(space.next);
 
   const KeyItem item(a, C::kRows);
+  const Sequence<C::kGeneral> sequence(a, item.batch);
   const int j0 = item.first;
-  const int seq_k = a.visibility.seq_k;
+  if (C::kGeneral && j0 >= sequence.written_k()) return;
+  const int seq_k = sequence.seq_k();
   const WavePlace<C> own(static_cast<int>(threadIdx.x));
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const QueryWalk<C> walk(a, item);
   const int steps = walk.steps();
-  copy_in<C::kThreads>(k_tile, head_rows<T>(a.k, item.batch, item.head_kv, a.d), j0, seq_k);
-  copy_in<C::kThreads>(v_tile, head_rows<T>(a.v, item.batch, item.head_kv, a.d_v), j0, seq_k);
+  int next_step = walk.next_from(0);
+  if (!C::kGeneral || next_step < steps) {
+    copy_in<C::kThreads>(k_tile, walk.keys_of(a.k, a.d), j0, seq_k);
+    copy_in<C::kThreads>(v_tile, walk.keys_of(a.v, a.d_v), j0, seq_k);
+  }
   copy_commit();  // also where no query sees these keys and nothing else is copied
-  if (steps > 0) walk.copy(0, q_ring.at(0), grad_o_ring.at(0), statistics);
+  if (next_step < steps) walk.copy(next_step, q_ring.at(0), grad_o_ring.at(0), statistics);
 
   Fragment<Mma, C::kRowBlocks, C::kHead / 16 / C::kSide> dk, dv;
   dk.clear();
   dv.clear();
   int stage = 0;
 #pragma unroll 1
-  for (int step = 0; step < steps; ++step, stage = (stage + 1) % C::kStages) {
+  for (int step = next_step; step < steps; step = next_step, stage = (stage + 1) % C::kStages) {
     const WavePlace<C> at(fresh(static_cast<int>(threadIdx.x)));
     const int lane = at.lane;
     copy_wait<0>();
@@ -160,10 +186,11 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const auto q_tile = q_ring.at(stage);
     const auto grad_o_tile = grad_o_ring.at(stage);
     const float* const here = statistics + stage * 3 * C::kColumns;
+    next_step = walk.next_from(step + 1);
     const auto copy_next = [&] {
       const int next = (stage + 1) % C::kStages;
-      if (step + 1 < steps)
-        walk.copy(step + 1, q_ring.at(next), grad_o_ring.at(next),
+      if (next_step < steps)
+        walk.copy(next_step, q_ring.at(next), grad_o_ring.at(next),
                   statistics + next * 3 * C::kColumns);
     };
     if constexpr (C::kStages > 1) copy_next();
@@ -175,23 +202,29 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     add_product(ds, v_tile, at.row, grad_o_tile, at.column, lane);  // dP^T = V dO^T
 
     const int i0 = walk.first(step);
+    const int head = walk.head(step);
     const Place<Mma, false> place{i0 + at.column, j0 + at.row, lane};
-    if (!shared::cf_tile_full(a.visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows))
-      mask_scores(s, place, a.visibility, a.seq_q);
-    const auto differentiate = [&](int r, int c, int v, float& x, float z) {
-      const auto row = walk.statistics_at(step, here, at.column + 16 * c + Mma::column(lane, v));
-      float slope;
-      float& p = s.x[r][c][v];
-      p = probability<C::kGeneral>(a.score, p, 0.0f, unit, row.base, slope) * row.mend;
-      x = p * (kept_gradient<C::kGeneral>(x, z) - row.D) * slope;
-      p *= z;
-    };
-    if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0) {
-      const auto flat = static_cast<shared::uint>(item.batch * a.heads_q + walk.head(step));
-      for_each_kept(ds, place, a, flat, differentiate);
-    } else {
-      ds.for_each([&](int r, int c, int v, float& x) { differentiate(r, c, v, x, 1.0f); });
-    }
+    const int i1 = i0 + C::kColumns;
+    const bool full = C::kGeneral ? tile_full<C>(a, item.batch, i0, i1, j0, j0 + C::kRows)
+                                  : shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kRows);
+    hide_scores<C>(s, place, full, a, item.batch, head);
+    with_terms<C>(a, item.batch, head, [&](auto term) {
+      const auto differentiate = [&](int r, int c, int v, float& x, float z) {
+        const auto row = walk.statistics_at(step, here, at.column + 16 * c + Mma::column(lane, v));
+        float slope;
+        float& p = s.x[r][c][v];
+        p = probability<C::kGeneral>(a.score, p, term(place, r, c, v), unit, row.base, slope) *
+            row.mend;
+        x = p * (kept_gradient<C::kGeneral>(x, z) - row.D) * slope;
+        p *= z;
+      };
+      if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0) {
+        const auto flat = static_cast<shared::uint>(item.batch * a.heads_q + head);
+        for_each_kept(ds, place, a, flat, differentiate);
+      } else {
+        ds.for_each([&](int r, int c, int v, float& x) { differentiate(r, c, v, x, 1.0f); });
+      }
+    });
     if constexpr (!C::kExchange) {
       add_weighted(dv, s, grad_o_tile.from_column(at.depth), 0, 0, lane);  // dV += (P z)^T dO
       add_weighted(dk, ds, q_tile.from_column(at.depth), 0, 0, lane);      // dK += dS^T Q
@@ -215,8 +248,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   store_sum(dk, k_tile, own.row, own.depth, own.lane);
   store_sum(dv, v_tile, own.row, own.depth, own.lane);
   __syncthreads();
-  copy_out<C::kThreads>(k_tile, head_rows<T>(a.grad_k, item.batch, item.head_kv, a.d), j0, seq_k);
-  copy_out<C::kThreads>(v_tile, head_rows<T>(a.grad_v, item.batch, item.head_kv, a.d_v), j0, seq_k);
+  copy_out<C::kThreads>(k_tile, walk.keys_of(a.grad_k, a.d), j0, walk.sequence().written_k());
+  copy_out<C::kThreads>(v_tile, walk.keys_of(a.grad_v, a.d_v), j0, walk.sequence().written_k());
 }
 
 struct backward_dkv {

@@ -27,26 +27,32 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const bool of_k = part.slice < slices_of_k;
   const int x0 = (of_k ? part.slice : part.slice - slices_of_k) * C::kSlice;
   const int j0 = item.first;
-  const int seq_k = a.visibility.seq_k;
+  if (j0 >= sequence_of<C>(a, item.batch).written_k()) return;
   const float unit = score_unit<C::kGeneral>(a.score);
 
   const QueryWalk<C> walk(a, item);
   const int steps = walk.steps();
   using Tile = HeadTile<T>;
-  const auto k = [&] { return Tile(a.k, item.batch, item.head_kv, a.d, j0, seq_k); };
-  const auto v = [&] { return Tile(a.v, item.batch, item.head_kv, a.d_v, j0, seq_k); };
-  const auto q = [&](int step) {
-    return Tile(a.q, item.batch, walk.head(step), a.d, walk.first(step), a.seq_q);
+  const auto keys_of = [&](const KernelTensor& t, int width) {
+    const auto own = sequence_of<C>(a, item.batch);
+    return Tile(t, own.batch_k(item.batch), item.head_kv, width, j0, own.seq_k(), own.first_k());
   };
-  const auto grad_o = [&](int step) {
-    return Tile(a.grad_o, item.batch, walk.head(step), a.d_v, walk.first(step), a.seq_q);
+  const auto queries_of = [&](const KernelTensor& t, int width, int step) {
+    const auto own = sequence_of<C>(a, item.batch);
+    return Tile(t, own.batch_q(item.batch), walk.head(step), width, walk.first(step), own.seq_q(),
+                own.first_q());
   };
-  if (steps > 0) product.start(k(), q(0));
+  const auto k = [&] { return keys_of(a.k, a.d); };
+  const auto v = [&] { return keys_of(a.v, a.d_v); };
+  const auto q = [&](int step) { return queries_of(a.q, a.d, step); };
+  const auto grad_o = [&](int step) { return queries_of(a.grad_o, a.d_v, step); };
+  int next_step = walk.next_from(0);
+  if (next_step < steps) product.start(k(), q(next_step));
 
   Fragment<Mma, C::kRowBlocks, C::kSlice / 16> sum;
   sum.clear();
 #pragma unroll 1
-  for (int step = 0; step < steps; ++step) {
+  for (int step = next_step; step < steps; step = next_step) {
     walk.copy_statistics(step, statistics);
     Fragment<Mma, C::kRowBlocks, C::kColumns / 16> s, weights;
     s.clear();
@@ -57,32 +63,37 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
       product.add(weights, v(), grad_o(step));  // dP^T = V dO^T
     }
     const Tile values = of_k ? q(step) : grad_o(step);
-    copy_in<C::kThreads>(value_tile, from_column(values.rows, x0), values.first, a.seq_q);
+    copy_in<C::kThreads>(value_tile, from_column(values.rows, x0), values.first, values.count);
     copy_commit();
+    next_step = walk.next_from(step + 1);
 
     const int thread = fresh(static_cast<int>(threadIdx.x));
     const int lane = thread % Mma::kWave;
     const int i0 = walk.first(step);
     const Place<Mma, false> place{i0, j0 + thread / Mma::kWave * C::kRowBlocks * 16, lane};
-    if (!shared::cf_tile_full(a.visibility, i0, i0 + C::kColumns, j0, j0 + C::kRows))
-      mask_scores(s, place, a.visibility, a.seq_q);
-    const auto differentiate = [&](int r, int c, int v_, float& x, float z) {
-      const auto row = walk.statistics_at(step, statistics, 16 * c + Mma::column(lane, v_));
-      float slope;
-      const float p =
-          probability<C::kGeneral>(a.score, s.x[r][c][v_], 0.0f, unit, row.base, slope) * row.mend;
-      x = of_k ? p * (kept_gradient<C::kGeneral>(x, z) - row.D) * slope : p * z;
-    };
-    if ((a.score.features & shared::CF_DROPOUT) != 0) {
-      const auto flat = static_cast<shared::uint>(item.batch * a.heads_q + walk.head(step));
-      for_each_kept(weights, place, a, flat, differentiate);
-    } else {
-      weights.for_each([&](int r, int c, int v_, float& x) { differentiate(r, c, v_, x, 1.0f); });
-    }
+    const int head = walk.head(step);
+    const bool full = tile_full<C>(a, item.batch, i0, i0 + C::kColumns, j0, j0 + C::kRows);
+    hide_scores<C>(s, place, full, a, item.batch, head);
+    with_terms<C>(a, item.batch, head, [&](auto term) {
+      const auto differentiate = [&](int r, int c, int v_, float& x, float z) {
+        const auto row = walk.statistics_at(step, statistics, 16 * c + Mma::column(lane, v_));
+        float slope;
+        const float p = probability<C::kGeneral>(a.score, s.x[r][c][v_], term(place, r, c, v_),
+                                                 unit, row.base, slope) *
+                        row.mend;
+        x = of_k ? p * (kept_gradient<C::kGeneral>(x, z) - row.D) * slope : p * z;
+      };
+      if ((a.score.features & shared::CF_DROPOUT) != 0) {
+        const auto flat = static_cast<shared::uint>(item.batch * a.heads_q + head);
+        for_each_kept(weights, place, a, flat, differentiate);
+      } else {
+        weights.for_each([&](int r, int c, int v_, float& x) { differentiate(r, c, v_, x, 1.0f); });
+      }
+    });
 
     copy_wait<0>();
     __syncthreads();  // Q or dO is there, and the statistics no longer in use
-    if (step + 1 < steps) product.start(k(), q(step + 1));
+    if (next_step < steps) product.start(k(), q(next_step));
     add_weighted(sum, weights, value_tile, 0, 0, lane);  // dK += dS^T Q, dV += (P z)^T dO
   }
   __syncthreads();
@@ -91,9 +102,9 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
   store_sum(sum, sum_tile, wave_row, 0, lane);
   __syncthreads();
-  const auto output = of_k ? head_rows<T>(a.grad_k, item.batch, item.head_kv, a.d)
-                           : head_rows<T>(a.grad_v, item.batch, item.head_kv, a.d_v);
-  copy_out<C::kThreads>(sum_tile, from_column(output, x0), j0, seq_k);
+  const Tile output = of_k ? keys_of(a.grad_k, a.d) : keys_of(a.grad_v, a.d_v);
+  copy_out<C::kThreads>(sum_tile, from_column(output.rows, x0), j0,
+                        sequence_of<C>(a, item.batch).written_k());
 }
 
 struct backward_dkv_wide {

@@ -36,20 +36,26 @@ __global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArgume
   const auto grad_o_tile = space.take<typename C::Tile>();  // (Br, 64)
 
   const QueryItem item(a, C::kRows);
-  const auto o = head_rows<T>(a.o, item.batch, item.head, a.d_v);
-  const auto grad_o = head_rows<T>(a.grad_o, item.batch, item.head, a.d_v);
+  const Sequence<true> sequence(a, item.batch);
+  const int seq_q = sequence.seq_q();
+  if (item.first >= seq_q) return;
+  const int batch = sequence.batch_q(item.batch);
+  const int start = sequence.first_q();
+  const auto o = head_rows<T>(a.o, batch, item.head, a.d_v, start);
+  const auto grad_o = head_rows<T>(a.grad_o, batch, item.head, a.d_v, start);
   const int lane = static_cast<int>(threadIdx.x) % Mma::kWave;
   const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * 16;
 
   const bool for_grad_all = a.grad_q_sums.data != nullptr;
-  if (for_grad_all) QuerySums(a, item.batch, item.head).clear<C::kThreads>(item.first, C::kRows);
+  if (for_grad_all)
+    QuerySums(a, sequence, item.batch, item.head).clear<C::kThreads>(item.first, C::kRows);
 
   Fragment<Mma, 1, 1> products;  // dO O^T of the wave's rows
   products.clear();
 #pragma unroll 1
   for (int x = 0; x < a.d_v; x += C::kColumns) {
-    copy_in<C::kThreads>(o_tile, from_column(o, x), item.first, a.seq_q);
-    copy_in<C::kThreads>(grad_o_tile, from_column(grad_o, x), item.first, a.seq_q);
+    copy_in<C::kThreads>(o_tile, from_column(o, x), item.first, seq_q);
+    copy_in<C::kThreads>(grad_o_tile, from_column(grad_o, x), item.first, seq_q);
     copy_commit();
     copy_wait<0>();
     __syncthreads();
@@ -57,14 +63,15 @@ __global__ void __launch_bounds__(C::kThreads) row_dot_kernel(const KernelArgume
     __syncthreads();  // before the next columns take their place
   }
 
-  float* delta = head_values(a.delta, item.batch, item.head);
+  const auto rows_of = [&](const KernelRows& rows) {
+    return head_values(rows, batch, item.head, start);
+  };
   products.for_each([&](int, int, int v, float& x) {
     const int i = item.first + wave_row + Mma::row(lane, v);
-    if (Mma::row(lane, v) != Mma::column(lane, v) || i >= a.seq_q) return;
-    delta[i * a.delta.seq] = x;
+    if (Mma::row(lane, v) != Mma::column(lane, v) || i >= seq_q) return;
+    rows_of(a.delta)[i * a.delta.seq] = x;
     if (for_grad_all)
-      head_values(a.base, item.batch, item.head)[i * a.base.seq] =
-          backward_base(head_values(a.lse, item.batch, item.head)[i * a.lse.seq]);
+      rows_of(a.base)[i * a.base.seq] = backward_base(rows_of(a.lse)[i * a.lse.seq]);
   });
 }
 

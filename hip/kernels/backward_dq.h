@@ -5,8 +5,7 @@
 // (softmax.h).
 #pragma once
 
-#include "hip/kernels/item.h"
-#include "hip/kernels/score.h"
+#include "hip/kernels/backward_score.h"
 
 namespace crossflash::hip {
 
@@ -48,39 +47,62 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   if constexpr (C::kSharedWeights) ds_tile = space.take<typename C::WeightTile>();
 
   const QueryItem item(a, C::kRows);
+  const Sequence<C::kGeneral> sequence(a, item.batch);
   const int i0 = item.first;
-  const int i1 = i0 + C::kRows < a.seq_q ? i0 + C::kRows : a.seq_q;
-  const int seq_k = a.visibility.seq_k;
-  const auto k = head_rows<T>(a.k, item.batch, item.head_kv, a.d);
-  const auto v = head_rows<T>(a.v, item.batch, item.head_kv, a.d_v);
+  if (C::kGeneral && i0 >= sequence.written_q()) return;
+  const int seq_k = sequence.seq_k();
+  const int i1 = i0 + C::kRows < sequence.seq_q() ? i0 + C::kRows : sequence.seq_q();
+  const auto queries_of = [&](const KernelTensor& t, int width) {
+    return head_rows<T>(t, sequence.batch_q(item.batch), item.head, width, sequence.first_q());
+  };
+  const auto keys_of = [&](const KernelTensor& t, int width) {
+    return head_rows<T>(t, sequence.batch_k(item.batch), item.head_kv, width, sequence.first_k());
+  };
+  const auto values_of = [&](const KernelRows& t) {
+    return head_values(t, sequence.batch_q(item.batch), item.head, sequence.first_q());
+  };
+  const auto k = keys_of(a.k, a.d);
+  const auto v = keys_of(a.v, a.d_v);
   const int own_lane = static_cast<int>(threadIdx.x) % Mma::kWave;
   const int own_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
   const float unit = score_unit<C::kGeneral>(a.score);
 
-  const int key_begin = shared::cf_keys_begin(a.visibility, i0) / C::kColumns * C::kColumns;
-  const int key_end = shared::cf_keys_end(a.visibility, i1);
-  copy_in<C::kThreads>(q_tile, head_rows<T>(a.q, item.batch, item.head, a.d), i0, a.seq_q);
-  copy_in<C::kThreads>(grad_o_tile, head_rows<T>(a.grad_o, item.batch, item.head, a.d_v), i0,
-                       a.seq_q);
-  copy_in<C::kThreads>(k_ring.at(0), k, key_begin, seq_k);
-  copy_in<C::kThreads>(v_ring.at(0), v, key_begin, seq_k);
-  copy_commit();
+  const shared::cf_visibility& visibility = C::kGeneral ? sequence.visibility() : a.visibility;
+  int key_begin = shared::cf_keys_begin(visibility, i0) / C::kColumns * C::kColumns;
+  const int key_end =
+      i0 < sequence.seq_q() || !C::kGeneral ? shared::cf_keys_end(visibility, i1) : 0;
+  // The first tile of keys from this one on that the mask leaves anything of.
+  const auto next_from = [&](int j) {
+    while (j < key_end && !tile_seen<C, C::kRows, C::kColumns>(a, item.batch, item.head, i0, j))
+      j += C::kColumns;
+    return j;
+  };
+  key_begin = next_from(key_begin);
+  if (!C::kGeneral || key_begin < key_end) {
+    copy_in<C::kThreads>(q_tile, queries_of(a.q, a.d), i0, sequence.seq_q());
+    copy_in<C::kThreads>(grad_o_tile, queries_of(a.grad_o, a.d_v), i0, sequence.seq_q());
+    copy_in<C::kThreads>(k_ring.at(0), k, key_begin, seq_k);
+    copy_in<C::kThreads>(v_ring.at(0), v, key_begin, seq_k);
+    copy_commit();
+  }
 
-  const float* lse = head_values(a.lse, item.batch, item.head);
-  const float* delta = head_values(a.delta, item.batch, item.head);
+  const float* lse = values_of(a.lse);
+  const float* delta = values_of(a.delta);
   RowValues<Mma, C::kRowBlocks> base, D, sum;  // sum: this lane's share of the row sums of P
   base.for_each([&](int r, int slot, float& x) {
     const int i = i0 + own_row + slot_row<Mma>(r, slot, own_lane);
-    x = backward_base(i < a.seq_q ? lse[i * a.lse.seq] : shared::cf_neg_inf());
-    D.x[r][slot] = i < a.seq_q ? delta[i * a.delta.seq] : 0.0f;
+    x = backward_base(i < sequence.seq_q() ? lse[i * a.lse.seq] : shared::cf_neg_inf());
+    D.x[r][slot] = i < sequence.seq_q() ? delta[i * a.delta.seq] : 0.0f;
   });
   sum.fill(0.0f);
   Fragment<Mma, C::kRowBlocks, C::kHead / 16> dq;
   dq.clear();
 
   int stage = 0;
+  int unhidden = key_begin;
+  const auto next = [&](int j0) { return C::kGeneral ? unhidden : j0 + C::kColumns; };
 #pragma unroll 1
-  for (int j0 = key_begin; j0 < key_end; j0 += C::kColumns, stage = (stage + 1) % C::kStages) {
+  for (int j0 = key_begin; j0 < key_end; j0 = next(j0), stage = (stage + 1) % C::kStages) {
     const int thread = fresh(static_cast<int>(threadIdx.x));
     const int lane = thread % Mma::kWave;
     const int wave_row = thread / Mma::kWave * C::kRowBlocks * 16;
@@ -88,10 +110,11 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     __syncthreads();  // K and V are there, and the tiles before no longer in use
     const auto k_tile = k_ring.at(stage);
     const auto v_tile = v_ring.at(stage);
+    unhidden = next_from(j0 + C::kColumns);
     const auto copy_next = [&] {
-      if (j0 + C::kColumns >= key_end) return;
-      copy_in<C::kThreads>(k_ring.at((stage + 1) % C::kStages), k, j0 + C::kColumns, seq_k);
-      copy_in<C::kThreads>(v_ring.at((stage + 1) % C::kStages), v, j0 + C::kColumns, seq_k);
+      if (next(j0) >= key_end) return;
+      copy_in<C::kThreads>(k_ring.at((stage + 1) % C::kStages), k, next(j0), seq_k);
+      copy_in<C::kThreads>(v_ring.at((stage + 1) % C::kStages), v, next(j0), seq_k);
       copy_commit();
     };
     if constexpr (C::kStages > 1) copy_next();
@@ -103,20 +126,24 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     add_product(ds, grad_o_tile, wave_row, v_tile, 0, lane);  // dP = dO V^T
 
     const Place<Mma, true> place{i0 + wave_row, j0, lane};
-    if (!shared::cf_tile_full(a.visibility, i0, i1, j0, j0 + C::kColumns))
-      mask_scores(s, place, a.visibility, a.seq_q);
+    const int j1 = j0 + C::kColumns;
+    const bool full = C::kGeneral ? tile_full<C>(a, item.batch, i0, i0 + C::kRows, j0, j1)
+                                  : shared::cf_tile_full(a.visibility, i0, i1, j0, j1);
+    hide_scores<C>(s, place, full, a, item.batch, item.head);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(ds, place, a, item.flat(a),
                     [](int, int, int, float& x, float z) { x = kept_gradient<C::kGeneral>(x, z); });
     RowValues<Mma, C::kRowBlocks> tile_sum;
     tile_sum.fill(0.0f);
-    ds.for_each([&](int r, int c, int v_, float& x) {
-      const int slot = Mma::slot(v_);
-      float slope;
-      const float p =
-          probability<C::kGeneral>(a.score, s.x[r][c][v_], 0.0f, unit, base.x[r][slot], slope);
-      tile_sum.x[r][slot] += p;
-      x = p * (x - D.x[r][slot]) * slope;
+    with_terms<C>(a, item.batch, item.head, [&](auto term) {
+      ds.for_each([&](int r, int c, int v_, float& x) {
+        const int slot = Mma::slot(v_);
+        float slope;
+        const float p = probability<C::kGeneral>(a.score, s.x[r][c][v_], term(place, r, c, v_),
+                                                 unit, base.x[r][slot], slope);
+        tile_sum.x[r][slot] += p;
+        x = p * (x - D.x[r][slot]) * slope;
+      });
     });
     sum.for_each([&](int r, int slot, float& x) { x += tile_sum.x[r][slot]; });
     if constexpr (C::kSharedWeights) {
@@ -136,18 +163,21 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   copy_wait<0>();
   __syncthreads();
 
-  float* mend = head_values(a.mend, item.batch, item.head);
+  float* mend = values_of(a.mend);
   const float last = gradient_unit<C::kGeneral>(a.score);
   sum.for_each([&](int r, int slot, float& x) {
     const int i = i0 + own_row + slot_row<Mma>(r, slot, own_lane);
-    const float row_lse = i < a.seq_q ? lse[i * a.lse.seq] : shared::cf_neg_inf();
-    x = shared::cf_mend_row(Mma::row_sum(x), row_lse);
-    if (i < a.seq_q && Mma::column(own_lane, 0) == 0) mend[i * a.mend.seq] = x;
+    const float row_lse = i < sequence.seq_q() ? lse[i * a.lse.seq] : shared::cf_neg_inf();
+    x = Mma::row_sum(x);
+    if constexpr (C::kGeneral)
+      if (i < sequence.seq_q()) x += sink_weight(a, item.head, row_lse);
+    x = shared::cf_mend_row(x, row_lse);
+    if (i < sequence.seq_q() && Mma::column(own_lane, 0) == 0) mend[i * a.mend.seq] = x;
   });
   dq.for_each([&](int r, int, int v_, float& x) { x *= sum.x[r][Mma::slot(v_)] * last; });
   store_sum(dq, q_tile, own_row, 0, own_lane);
   __syncthreads();
-  copy_out<C::kThreads>(q_tile, head_rows<T>(a.grad_q, item.batch, item.head, a.d), i0, a.seq_q);
+  copy_out<C::kThreads>(q_tile, queries_of(a.grad_q, a.d), i0, sequence.written_q());
 }
 
 struct backward_dq {

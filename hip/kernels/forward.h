@@ -260,7 +260,11 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     if constexpr (C::kGeneral) options.apply(s, place);
     if (!shared::cf_tile_full(visibility, first, last, j0, j0 + C::kColumns))
       mask_scores(s, place, visibility, here.seq_q());
-    if constexpr (C::kGeneral) options.mask(s, place);
+    if (C::kGeneral && options.has(shared::CF_MASK)) {
+      const QueryItem same = item_again();
+      const Sequence<C::kGeneral> there(a, same.batch);
+      ScoreOptions<T>(a, same.batch, same.head, there).mask(s, place);
+    }
     state.add_scores(s, unit);
     if (C::kGeneral && (a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(s, place, a, at.flat(a), [](int, int, int, float& p, float z) { p *= z; });

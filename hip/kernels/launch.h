@@ -94,7 +94,8 @@ inline constexpr int kMostSplits = 128;
 
 // Forward is one kernel, forward; or forward_split, and combine after it if there are several
 // splits. Backward is row_dot, grad_q, grad_kv in this order, each sum in one order; or row_dot,
-// grad_all, cast_grad_q, with fewer products, where the order of the sums of dQ is free.
+// grad_all, cast_grad_q, with fewer products, where the order of the sums of dQ is free. What was
+// asked for of grad_bias and grad_sink comes last, since grad_q leaves them what it knows of rows.
 enum class KernelPass {
   forward,
   forward_split,
@@ -104,6 +105,8 @@ enum class KernelPass {
   grad_kv,
   grad_all,
   cast_grad_q,
+  grad_bias,
+  grad_sink,
   append
 };
 
@@ -153,22 +156,37 @@ constexpr int append_heads(const KernelArguments& arguments) {
   return 2 * heads_kv + (arguments.append.rotary > 0 ? arguments.heads_q : 0);
 }
 
+// The row of grad_q_sums where sequence `batch` of packed ones begins, if `first` is its row of the
+// tensors: none reaches into the next, however they are padded.
+constexpr std::int64_t packed_sum_row(std::int64_t first, std::int64_t batch) {
+  return (first / kSumUnit + batch) * kSumUnit;
+}
+
 // Blocks of a launch; all lie on grid.x, whose limit is 2^31 - 1. For grad_kv and grad_all they
-// tile the keys, for forward_split the queries of a group for each split, else the queries.
+// tile the keys, for forward_split the queries of a group for each split, for grad_bias what there
+// is of the gradient's axes; grad_sink has one for each head; else they tile the queries.
 inline std::int64_t blocks(const Variant& variant, const KernelArguments& arguments) {
-  if (variant.pass == KernelPass::append) {
-    const std::int64_t tiles = (append_heads(arguments) + variant.rows - 1) / variant.rows;
-    return tiles * arguments.seq_q * arguments.batch;
+  const auto tiles = [](std::int64_t length, int of) { return (length + of - 1) / of; };
+  if (variant.pass == KernelPass::append)
+    return tiles(append_heads(arguments), variant.rows) * arguments.seq_q * arguments.batch;
+  if (variant.pass == KernelPass::grad_sink) return arguments.batch > 0 ? arguments.heads_q : 0;
+  if (variant.pass == KernelPass::grad_bias) {
+    const KernelScores& to = arguments.options.grad_bias;
+    const std::int64_t rows = tiles(arguments.seq_q, variant.rows);
+    const std::int64_t columns = tiles(arguments.visibility.seq_k, variant.cols);
+    if (rows == 0 || columns == 0 || arguments.batch == 0) return 0;
+    return (to.seq_q != 0 ? rows : 1) * (to.seq_k != 0 ? columns : 1) *
+           (to.head != 0 ? arguments.heads_q : 1) * (to.batch != 0 ? arguments.batch : 1);
   }
   if (variant.pass == KernelPass::forward_split) {
     const std::int64_t rows = std::int64_t{arguments.seq_q} * arguments.group;
-    return (rows + variant.rows - 1) / variant.rows * arguments.splits *
-           (arguments.heads_q / arguments.group) * arguments.batch;
+    return tiles(rows, variant.rows) * arguments.splits * (arguments.heads_q / arguments.group) *
+           arguments.batch;
   }
   const bool keys = variant.pass == KernelPass::grad_kv || variant.pass == KernelPass::grad_all;
   const std::int64_t length = keys ? arguments.visibility.seq_k : arguments.seq_q;
   const std::int64_t heads = keys ? arguments.heads_q / arguments.group : arguments.heads_q;
-  return (length + variant.rows - 1) / variant.rows * heads * arguments.batch *
+  return tiles(length, variant.rows) * heads * arguments.batch *
          slices(variant.pass, variant.slice, arguments);
 }
 

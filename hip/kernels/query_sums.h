@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // query_sums.h: where the blocks of grad_all add up dQ, in f32. The workspace holds register tiles,
 // not rows, so that a wave adds 16 bytes a lane to one stretch of memory: for each head 64 queries
-// after 64 queries, the last padded; in them 16 after 16; in them 16 columns after 16 columns of
-// the head size rounded up to 64; in them four values of each lane.
+// after 64 queries, the last padded, also that of each packed sequence; in them 16 after 16; in
+// them 16 columns after 16 columns of the head size rounded up to 64; in them four values of each
+// lane.
 #pragma once
 
 #include "hip/kernels/item.h"
@@ -12,11 +13,17 @@ namespace crossflash::hip {
 
 struct QuerySums {
   static constexpr int kUnit = kSumUnit;  // to which queries and columns are padded
-  float* data;                            // of a head
+  float* data;                            // of a head of a sequence
   int width;                              // columns
 
-  CF_DEVICE QuerySums(const KernelArguments& a, int batch, int head)
-      : data(head_values(a.grad_q_sums, batch, head)), width(static_cast<int>(a.grad_q_sums.seq)) {}
+  template <bool kGeneral>
+  CF_DEVICE QuerySums(const KernelArguments& a, const Sequence<kGeneral>& sequence, int batch,
+                      int head)
+      : data(head_values(a.grad_q_sums, sequence.batch_q(batch), head)),
+        width(static_cast<int>(a.grad_q_sums.seq)) {
+    if constexpr (kGeneral)
+      if (sequence.packed_q) data += packed_sum_row(sequence.first_q(), batch) * width;
+  }
 
   // Whether there is anything at this query, or column.
   static CF_DEVICE bool holds(int at, int count) { return at / kUnit * kUnit < count; }

@@ -10,13 +10,14 @@
 namespace crossflash::hip {
 namespace {
 
-constexpr KernelPass kPasses[] = {KernelPass::forward, KernelPass::row_dot, KernelPass::grad_q,
-                                  KernelPass::grad_kv};
+constexpr KernelPass kPasses[] = {KernelPass::forward,   KernelPass::row_dot,
+                                  KernelPass::grad_q,    KernelPass::grad_kv,
+                                  KernelPass::grad_bias, KernelPass::grad_sink};
 constexpr KernelPass kFusedPasses[] = {KernelPass::grad_all, KernelPass::cast_grad_q};
 
 // Rows for f16: for each pass a special and a general one of head sizes to 128, a general one of
-// 256, and one of 512 whose blocks own slices of 256 columns. Row dots and casts have one row, and
-// what makes all gradients at once has none of 512.
+// 256, and one of 512 whose blocks own slices of 256 columns. Row dots, casts and the gradients of
+// options have one row, and what makes all gradients at once has none of 512.
 std::vector<Variant> unit_of(const char* arch, int shared_bytes,
                              std::span<const KernelPass> passes = kPasses) {
   std::vector<Variant> rows;
@@ -25,7 +26,8 @@ std::vector<Variant> unit_of(const char* arch, int shared_bytes,
       rows.push_back({arch, name, pass, shared::CF_F16, head, general, 64, 32, slice, 128,
                       shared_bytes, nullptr, nullptr});
     };
-    if (pass == KernelPass::row_dot || pass == KernelPass::cast_grad_q) {
+    if (pass == KernelPass::row_dot || pass == KernelPass::cast_grad_q ||
+        pass == KernelPass::grad_bias || pass == KernelPass::grad_sink) {
       add("of_any_head", 512, true);
       continue;
     }
@@ -183,7 +185,7 @@ TEST_F(HipPlanning, AVariantIsInsistedOn) {
   ASSERT_TRUE(plan("specialised").ok());
   EXPECT_STREQ(plan_.backward.at(2).kernel->name, "special_128");
   problem_.dropout = 0.5f;
-  expect_refused(plan("specialised"), "special_128 takes a positive scale and no dropout");
+  expect_refused(plan("specialised"), "special_128 takes a positive scale and no options");
 }
 
 TEST_F(HipPlanning, BackwardRunsInOrderOverOneWorkspace) {
@@ -199,6 +201,38 @@ TEST_F(HipPlanning, BackwardRunsInOrderOverOneWorkspace) {
   EXPECT_EQ(plan_.backward_regions[1].offset, rows);
   EXPECT_EQ(plan_.workspace(Pass::backward), 2 * rows + 12);  // may start at any f32
   EXPECT_EQ(plan_.workspace(Pass::forward), 0u);
+}
+
+TEST_F(HipPlanning, GradientsOfOptionsComeLastAndOnlyIfAskedFor) {
+  const auto last_blocks = [&](std::size_t steps) {
+    EXPECT_TRUE(plan().ok());
+    EXPECT_EQ(plan_.backward.size(), steps);
+    return plan_.backward.back().blocks;
+  };
+  problem_.bias = problem_.sink = CROSSFLASH_GIVEN;
+  problem_.bias_dtype = CROSSFLASH_F16;
+  last_blocks(3);
+  EXPECT_EQ(plan_.backward.back().kernel->pass, KernelPass::grad_kv);
+  problem_.sink = CROSSFLASH_WITH_GRADIENT;
+  EXPECT_EQ(last_blocks(4), 4);  // heads
+  EXPECT_EQ(plan_.backward.back().kernel->pass, KernelPass::grad_sink);
+  problem_.sink = CROSSFLASH_ABSENT;
+  problem_.bias = CROSSFLASH_WITH_GRADIENT;
+  EXPECT_EQ(last_blocks(4), 2 * 5 * 4 * 2);  // tiles of queries, of keys, heads, batches
+  EXPECT_EQ(plan_.backward.back().kernel->pass, KernelPass::grad_bias);
+  problem_.bias_strides = {0, 100 * 130, 130, 1};
+  EXPECT_EQ(last_blocks(4), 2 * 5 * 4);
+  problem_.bias_strides = {130, 0, 0, 1};
+  EXPECT_EQ(last_blocks(4), 5 * 2);
+  problem_.bias_strides = {0, 0, 1, 0};
+  EXPECT_EQ(last_blocks(4), 2);
+  problem_.seq_q = 0;
+  EXPECT_EQ(last_blocks(4), 0);
+  problem_.sink = CROSSFLASH_WITH_GRADIENT;
+  EXPECT_EQ(last_blocks(5), 4);  // zero, and written
+  problem_.passes = CROSSFLASH_FORWARD;
+  ASSERT_TRUE(plan().ok());
+  EXPECT_TRUE(plan_.backward.empty());
 }
 
 TEST_F(HipPlanning, AFreeOrderOfSumsIsUsedWhereItIsAllowedAndCompiled) {
@@ -233,6 +267,25 @@ TEST_F(HipPlanning, AFreeOrderOfSumsIsUsedWhereItIsAllowedAndCompiled) {
   problem_.d_v = 64;
   caps_.shared_bytes = 48 << 10;
   EXPECT_EQ(passes(), ordered);
+}
+
+TEST_F(HipPlanning, PackedSequencesHaveOneWorkspaceOfAllRows) {
+  const std::vector<Variant> fused_rows = unit_of("sm_90", 90 << 10, kFusedPasses);
+  const Variants fused_unit = fused_rows;
+  units_.push_back({&fused_unit, "90-real"});
+  problem_.rows_q = CROSSFLASH_ROWS_OFFSETS;
+  problem_.total_q = 150;
+  ASSERT_TRUE(plan().ok());
+  EXPECT_EQ(plan_.backward[0].blocks, 2 * 4 * 2);  // as for two of the longest
+  const std::uint64_t rows = 4 * 150 * sizeof(float);
+  ASSERT_EQ(plan_.backward_regions.size(), 3u);
+  EXPECT_EQ(plan_.backward_regions[2].offset, 2 * rows);
+  // Each begins at a multiple of 64 rows of dQ's sums, and ends there.
+  EXPECT_EQ(packed_sum_row(0, 0), 0);
+  EXPECT_EQ(packed_sum_row(65, 1), 128);
+  EXPECT_EQ(packed_sum_row(150, 2), 256);
+  const std::uint64_t sums = 4 * 256 * 64 * sizeof(float);
+  EXPECT_EQ(plan_.workspace(Pass::backward), 2 * rows + sums + 12);
 }
 
 TEST_F(HipPlanning, AnEmptyAxisLaunchesOnlyWhatHasRows) {
