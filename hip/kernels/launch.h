@@ -154,16 +154,16 @@ inline constexpr int kLargestOfMma = 128;
 // Queries and head sizes are rounded up to this in grad_q_sums, one f32 each (query_sums.h).
 inline constexpr int kSumUnit = 64;
 
-// The row of grad_q_sums where sequence `batch` of packed ones begins, if `first` is its row of the
-// tensors: none reaches into the next, however they are padded.
-constexpr std::int64_t packed_sum_row(std::int64_t first, std::int64_t batch) {
-  return (first / kSumUnit + batch) * kSumUnit;
-}
-
 // Heads that append moves a row of for each of its rows: of keys, values and rotated queries.
 constexpr int append_heads(const KernelArguments& arguments) {
   const int heads_kv = arguments.heads_q / arguments.group;
   return 2 * heads_kv + (arguments.append.rotary > 0 ? arguments.heads_q : 0);
+}
+
+// The row of grad_q_sums where sequence `batch` of packed ones begins, if `first` is its row of the
+// tensors: none reaches into the next, however they are padded.
+constexpr std::int64_t packed_sum_row(std::int64_t first, std::int64_t batch) {
+  return (first / kSumUnit + batch) * kSumUnit;
 }
 
 // Blocks of a launch; all lie on grid.x, whose limit is 2^31 - 1. For grad_kv and grad_all they
@@ -171,6 +171,8 @@ constexpr int append_heads(const KernelArguments& arguments) {
 // is of the gradient's axes; grad_sink has one for each head; else they tile the queries.
 inline std::int64_t blocks(const Variant& variant, const KernelArguments& arguments) {
   const auto tiles = [](std::int64_t length, int of) { return (length + of - 1) / of; };
+  if (variant.pass == KernelPass::append)
+    return tiles(append_heads(arguments), variant.rows) * arguments.seq_q * arguments.batch;
   if (variant.pass == KernelPass::grad_sink) return arguments.batch > 0 ? arguments.heads_q : 0;
   if (variant.pass == KernelPass::grad_bias) {
     const KernelScores& to = arguments.options.grad_bias;
@@ -179,10 +181,6 @@ inline std::int64_t blocks(const Variant& variant, const KernelArguments& argume
     if (rows == 0 || columns == 0 || arguments.batch == 0) return 0;
     return (to.seq_q != 0 ? rows : 1) * (to.seq_k != 0 ? columns : 1) *
            (to.head != 0 ? arguments.heads_q : 1) * (to.batch != 0 ? arguments.batch : 1);
-  }
-  if (variant.pass == KernelPass::append) {
-    const std::int64_t tiles = (append_heads(arguments) + variant.rows - 1) / variant.rows;
-    return tiles * arguments.seq_q * arguments.batch;
   }
   if (variant.pass == KernelPass::forward_split) {
     const std::int64_t rows = std::int64_t{arguments.seq_q} * arguments.group;

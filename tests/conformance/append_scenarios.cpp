@@ -96,7 +96,7 @@ class Memory {
                 std::numeric_limits<float>::quiet_NaN()) {
     if (!written.empty()) before_.poison(view_, written);
     before_.write(view_, values);
-    buffer_ = Buffer(device, before_.bytes());
+    buffer_ = Buffer(device, std::span<const std::byte>(before_.bytes()));
   }
 
   crossflash_buffer buffer() const {
