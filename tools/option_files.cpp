@@ -195,8 +195,8 @@ OptionInputs::OptionInputs(const OptionFiles& files, crossflash_problem* p) {
   p->row_bits = 64;
   if (files.paged() && files.packed_k())
     throw bad_input("--page-table and --cu-seqlens-k contradict each other: pages are not packed");
-  const std::int64_t of_q = read_offsets(queries, &rows_q_);
-  const std::int64_t of_k = read_offsets(keys, &rows_k_);
+  const std::int64_t of_q = read_offsets(queries, &rows_q);
+  const std::int64_t of_k = read_offsets(keys, &rows_k);
   if (of_q >= 0 && of_k >= 0) p->batch = of_q;
   if (of_q >= 0 && files.paged()) p->batch = of_q;
   for (const auto& [count, path] :
@@ -212,74 +212,79 @@ OptionInputs::OptionInputs(const OptionFiles& files, crossflash_problem* p) {
     p->seq_k = table.shape[1] * p->page_size;
     pages = to_indices(table);
   }
-  read_lengths(queries, p->batch, &rows_q_);
-  const auto lengths = read_lengths(keys, p->batch, &rows_k_);
-  if (files.paged()) page_table_ = check_pages(files.page_table, pages, lengths, *p);
+  read_lengths(queries, p->batch, &rows_q);
+  const auto lengths = read_lengths(keys, p->batch, &rows_k);
+  if (files.paged()) page_table = check_pages(files.page_table, pages, lengths, *p);
 
   const bool backward = (p->passes & CROSSFLASH_BACKWARD) != 0;
   if (!files.alibi.empty()) {
-    alibi_ = read_per_head("alibi", files.alibi, *p);
+    alibi = read_per_head("alibi", files.alibi, *p);
     p->alibi = 1;
   }
   if (!files.sink.empty()) {
-    sink_ = read_per_head("sink", files.sink, *p);
+    sink = read_per_head("sink", files.sink, *p);
     p->sink = backward ? CROSSFLASH_WITH_GRADIENT : CROSSFLASH_GIVEN;
-    if (backward) grad_sink_ = NpyArray{NpyType::f32, {p->heads_q}, {}};
+    if (backward) grad_sink = NpyArray{NpyType::f32, {p->heads_q}, {}};
   }
-  if (!files.bias.empty()) {
-    const NpyArray bias = read_over_scores("bias", files.bias, NpyKind::floats, *p);
-    const crossflash_dtype type = to_dtype(bias.type);
-    bias_dtype_ = p->bias_dtype = type == p->dtype ? type : CROSSFLASH_F32;
-    bias_ = convert(bias.data, type, bias_dtype_);
-    p->bias_strides = score_strides(bias, *p, bias.shape[3]);
-    p->bias = files.grad_bias ? CROSSFLASH_WITH_GRADIENT : CROSSFLASH_GIVEN;
-    if (files.grad_bias) grad_bias_ = NpyArray{to_npy_type(bias_dtype_), bias.shape, {}};
-  }
-  if (!files.mask.empty()) {
-    const NpyArray mask = read_over_scores("mask", files.mask, NpyKind::bits, *p);
-    if (mask.shape[3] != p->seq_k)
-      throw bad_input("{}: mask has {} keys; it must be {}", files.mask, mask.shape[3], p->seq_k);
-    const std::int64_t words = (p->seq_k + 31) / 32;
-    const std::int64_t rows = mask.shape[0] * mask.shape[1] * mask.shape[2];
-    std::vector<std::uint32_t> bits(static_cast<std::size_t>(rows * words));
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t j = 0; j < p->seq_k; ++j)
-        if (mask.data[static_cast<std::size_t>(r * p->seq_k + j)] != std::byte{0})
-          bits[static_cast<std::size_t>(r * words + j / 32)] |= 1u << (j % 32);
-    mask_.resize(bits.size() * sizeof(std::uint32_t));
-    if (!bits.empty()) std::memcpy(mask_.data(), bits.data(), mask_.size());
-    p->mask = 1;
-    p->mask_strides = score_strides(mask, *p, words);
-    p->mask_strides.seq_k = 1;
-  }
+  if (!files.bias.empty()) read_bias(files, p);
+  if (!files.mask.empty()) read_mask(files.mask, p);
 }
 
-void OptionInputs::upload(const Device& device, const crossflash_problem& p,
-                          crossflash_args* args) {
-  buffers_.reserve(16);  // nobody moves: the gradients' are pointed to
-  const auto room = [&](std::size_t bytes, crossflash_buffer* where) -> const Buffer* {
-    buffers_.emplace_back(device, std::max<std::size_t>(bytes, 1));
-    *where = buffers_.back();
-    return &buffers_.back();
-  };
+void OptionInputs::read_bias(const OptionFiles& files, crossflash_problem* p) {
+  const NpyArray file = read_over_scores("bias", files.bias, NpyKind::floats, *p);
+  const crossflash_dtype type = to_dtype(file.type);
+  bias_dtype = p->bias_dtype = type == p->dtype ? type : CROSSFLASH_F32;
+  bias = convert(file.data, type, bias_dtype);
+  p->bias_strides = score_strides(file, *p, file.shape[3]);
+  p->bias = files.grad_bias ? CROSSFLASH_WITH_GRADIENT : CROSSFLASH_GIVEN;
+  if (files.grad_bias) grad_bias = NpyArray{to_npy_type(bias_dtype), file.shape, {}};
+}
+
+void OptionInputs::read_mask(const std::string& path, crossflash_problem* p) {
+  const NpyArray file = read_over_scores("mask", path, NpyKind::bits, *p);
+  if (file.shape[3] != p->seq_k)
+    throw bad_input("{}: mask has {} keys; it must be {}", path, file.shape[3], p->seq_k);
+  const std::int64_t words = (p->seq_k + 31) / 32;
+  const std::int64_t rows = file.shape[0] * file.shape[1] * file.shape[2];
+  std::vector<std::uint32_t> bits(static_cast<std::size_t>(rows * words));
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t j = 0; j < p->seq_k; ++j)
+      if (file.data[static_cast<std::size_t>(r * p->seq_k + j)] != std::byte{0})
+        bits[static_cast<std::size_t>(r * words + j / 32)] |= 1u << (j % 32);
+  mask.resize(bits.size() * sizeof(std::uint32_t));
+  if (!bits.empty()) std::memcpy(mask.data(), bits.data(), mask.size());
+  p->mask = 1;
+  p->mask_strides = score_strides(file, *p, words);
+  p->mask_strides.seq_k = 1;
+}
+
+const Buffer& OptionBuffers::add(const Device& device, std::size_t bytes,
+                                 crossflash_buffer* where) {
+  buffers_.push_back(std::make_unique<Buffer>(device, std::max<std::size_t>(bytes, 1)));
+  *where = *buffers_.back();
+  return *buffers_.back();
+}
+
+OptionBuffers::OptionBuffers(const Device& device, const OptionInputs& inputs,
+                             crossflash_args* args)
+    : inputs_(inputs) {
   const auto give = [&](const std::vector<std::byte>& data, crossflash_buffer* where) {
     if (data.empty()) return;
-    room(data.size(), where);
-    buffers_.back().upload(std::span<const std::byte>(data));
+    add(device, data.size(), where);
+    buffers_.back()->upload(std::span<const std::byte>(data));
   };
-  give(bias_, &args->bias);
-  give(alibi_, &args->alibi);
-  give(sink_, &args->sink);
-  give(mask_, &args->mask);
-  give(rows_q_, &args->rows_q);
-  give(rows_k_, &args->rows_k);
-  give(page_table_, &args->page_table);
-  if (grad_bias_) grad_bias_buffer_ = room(bias_.size(), &args->grad_bias);
-  if (grad_sink_)
-    grad_sink_buffer_ = room(static_cast<std::size_t>(p.heads_q) * sizeof(float), &args->grad_sink);
+  give(inputs.bias, &args->bias);
+  give(inputs.alibi, &args->alibi);
+  give(inputs.sink, &args->sink);
+  give(inputs.mask, &args->mask);
+  give(inputs.rows_q, &args->rows_q);
+  give(inputs.rows_k, &args->rows_k);
+  give(inputs.page_table, &args->page_table);
+  if (inputs.grad_bias) grad_bias_ = &add(device, inputs.bias.size(), &args->grad_bias);
+  if (inputs.grad_sink) grad_sink_ = &add(device, inputs.sink.size(), &args->grad_sink);
 }
 
-std::vector<std::pair<std::string, NpyArray>> OptionInputs::gradients() const {
+std::vector<std::pair<std::string, NpyArray>> OptionBuffers::gradients() const {
   std::vector<std::pair<std::string, NpyArray>> files;
   const auto add = [&](const char* name, const std::optional<NpyArray>& like, const Buffer* buffer,
                        std::size_t bytes, crossflash_dtype dtype) {
@@ -290,8 +295,8 @@ std::vector<std::pair<std::string, NpyArray>> OptionInputs::gradients() const {
     array.data = convert(data, dtype, to_dtype(array.type));
     files.emplace_back(name, std::move(array));
   };
-  add("dbias.npy", grad_bias_, grad_bias_buffer_, bias_.size(), bias_dtype_);
-  add("dsink.npy", grad_sink_, grad_sink_buffer_, sink_.size(), CROSSFLASH_F32);
+  add("dbias.npy", inputs_.grad_bias, grad_bias_, inputs_.bias.size(), inputs_.bias_dtype);
+  add("dsink.npy", inputs_.grad_sink, grad_sink_, inputs_.sink.size(), CROSSFLASH_F32);
   return files;
 }
 

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,26 +29,37 @@ struct OptionFiles {
   bool paged() const { return !page_table.empty(); }
 };
 
-// The files' contents as the library takes them.
-class OptionInputs {
- public:
+// The files' contents as the library takes them; what is not given is empty.
+struct OptionInputs {
+  std::vector<std::byte> bias, alibi, sink, mask, rows_q, rows_k, page_table;
+  crossflash_dtype bias_dtype = CROSSFLASH_F32;
+  std::optional<NpyArray> grad_bias, grad_sink;  // type and shape, if they are asked for
+
   // Reads and checks the files. The problem holds what the tensors' files say (of packed sequences
   // batch 1 and seq the total; of paged keys what k's file says) and becomes what it is with the
   // options.
   OptionInputs(const OptionFiles& files, crossflash_problem* problem);
 
-  // Uploads them and makes room for gradients; the buffers live as long as this does.
-  void upload(const Device& device, const crossflash_problem& problem, crossflash_args* args);
+ private:
+  void read_bias(const OptionFiles& files, crossflash_problem* problem);
+  void read_mask(const std::string& path, crossflash_problem* problem);
+};
+
+// They in the device's memory, and room for gradients. Must not outlive the device.
+class OptionBuffers {
+ public:
+  OptionBuffers(const Device& device, const OptionInputs& inputs, crossflash_args* args);
+
   // dbias.npy and dsink.npy, as far as they were asked for.
   std::vector<std::pair<std::string, NpyArray>> gradients() const;
 
  private:
-  std::vector<std::byte> bias_, alibi_, sink_, mask_, rows_q_, rows_k_, page_table_;
-  std::optional<NpyArray> grad_bias_, grad_sink_;  // type and shape
-  crossflash_dtype bias_dtype_ = CROSSFLASH_F32;
-  std::vector<Buffer> buffers_;
-  const Buffer* grad_bias_buffer_ = nullptr;
-  const Buffer* grad_sink_buffer_ = nullptr;
+  const Buffer& add(const Device& device, std::size_t bytes, crossflash_buffer* where);
+
+  const OptionInputs& inputs_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  const Buffer* grad_bias_ = nullptr;
+  const Buffer* grad_sink_ = nullptr;
 };
 
 }  // namespace crossflash::tool

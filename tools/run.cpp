@@ -175,7 +175,7 @@ NpyArray download(const Buffer& buffer, std::vector<std::int64_t> shape, crossfl
 }
 
 Result compute(const Options& o, const crossflash_problem& p, const Inputs& in,
-               OptionInputs& options) {
+               const OptionInputs& options) {
   const Device device(o.device.backend, o.device.variant, o.device.limits);
   const Plan plan(device, p);
   const std::size_t element = dtype_size(p.dtype);
@@ -196,7 +196,7 @@ Result compute(const Options& o, const crossflash_problem& p, const Inputs& in,
   args.lse = lse;
   args.seed = o.seed;
   args.offset = o.offset;
-  options.upload(device, p, &args);
+  const OptionBuffers option_buffers(device, options, &args);
   plan.forward(args);
 
   Result result{plan.describe(), selector(device.info()), {}};
@@ -219,7 +219,7 @@ Result compute(const Options& o, const crossflash_problem& p, const Inputs& in,
     add("dq.npy", grad_q, shape(in.q), p.dtype);
     add("dk.npy", grad_k, shape(in.k), p.dtype);
     add("dv.npy", grad_v, shape(in.v), p.dtype);
-    for (auto& file : options.gradients()) result.files.push_back(std::move(file));
+    for (auto& file : option_buffers.gradients()) result.files.push_back(std::move(file));
   }
   device.wait();
   add("o.npy", out, shape_of(in.q.batch, in.q.seq, p.heads_q, p.d_v, o.layout()), p.dtype);
@@ -252,7 +252,7 @@ void print(const Options& o, const Result& result) {
 ExitCode run(const Options& o) {
   const Inputs in = read_inputs(o);
   crossflash_problem problem = make_problem(o, in);
-  OptionInputs options(o.files, &problem);
+  const OptionInputs options(o.files, &problem);
   const Result result = compute(o, problem, in, options);
   OutputSet outputs(o.out);
   for (const auto& [name, array] : result.files) outputs.add(name, array);
