@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tests/conformance/option_image.h"
 #include "tools/exit_code.h"
 
 namespace crossflash::tool {
@@ -70,8 +71,24 @@ Session::Session(const Device& device, const Case& c, const reference::Inputs& i
     *slots[n] = buffers_[place.block];
     slots[n]->offset += images_[place.block].offset(place.view);
   }
+  give_options(c, inputs);
+  if (problem_.random_on_device) return;
   args_.seed = c.seed;
   args_.offset = c.offset;
+}
+
+void Session::give_options(const Case& c, const reference::Inputs& inputs) {
+  for (std::size_t n = 0; n < kOptionCount; ++n) {
+    const auto id = static_cast<OptionId>(n);
+    if (!problem_.uses(id, true)) continue;
+    std::vector<std::byte> bytes =
+        conformance::option_bytes(problem_, inputs, c.seed, c.offset, id);
+    if (bytes.empty())
+      bytes.resize(static_cast<std::size_t>(problem_.option_extent(id)) *
+                   problem_.option_element(id));
+    buffers_.emplace_back(device_, bytes);
+    conformance::option_slot(&args_, id) = buffers_.back();
+  }
 }
 
 void Session::forward() {

@@ -34,12 +34,14 @@ class Session {
   std::uint64_t workspace(std::uint32_t pass) const { return plan_.workspace(pass); }
 
  private:
+  void give_options(const Case& c, const reference::Inputs& inputs);
+
   const Device& device_;
   const Problem problem_;
   const Plan plan_;
   const conformance::Arrangement arrangement_;
   std::vector<conformance::Block> images_;  // one for each block of the arrangement
-  std::vector<Buffer> buffers_;
+  std::vector<Buffer> buffers_;  // of the blocks, then of options
   crossflash_args args_ = make_args();
 };
 

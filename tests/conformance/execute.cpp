@@ -11,6 +11,7 @@
 
 #include "common/half.h"
 #include "tests/conformance/fill.h"
+#include "tests/conformance/option_image.h"
 #include "tests/conformance/sequences.h"
 
 namespace crossflash::conformance {
@@ -30,20 +31,6 @@ struct Memory {
     return now;
   }
 };
-
-template <typename To, typename From>
-std::vector<std::byte> bytes_of(const std::vector<From>& values) {
-  std::vector<To> as;
-  for (const From value : values) as.push_back(static_cast<To>(value));
-  const auto bytes = std::as_bytes(std::span(as));
-  return {bytes.begin(), bytes.end()};
-}
-
-std::vector<std::byte> bytes_of_elements(crossflash_dtype dtype, const std::vector<float>& values) {
-  std::vector<std::byte> bytes(values.size() * dtype_size(dtype));
-  for (std::size_t n = 0; n < values.size(); ++n) store_element(dtype, bytes.data(), n, values[n]);
-  return bytes;
-}
 
 // An option's array as one row.
 View view_of(crossflash_dtype dtype, std::int64_t elements) {
@@ -134,22 +121,14 @@ class Runner {
   }
 
   void make_options() {
-    const reference::Inputs& in = execution_.inputs;
-    const auto indices = [this](const std::vector<std::int64_t>& rows) {
-      return problem_.sequences.index_bytes == 8 ? bytes_of<std::int64_t>(rows)
-                                                 : bytes_of<std::int32_t>(rows);
-    };
-    give(OptionId::bias, bytes_of_elements(problem_.bias.dtype, in.bias));
-    give(OptionId::alibi, bytes_of<float>(in.alibi));
-    give(OptionId::sink, bytes_of<float>(in.sink));
-    give(OptionId::mask, bytes_of<shared::uint>(in.mask));
-    give(OptionId::rows_q, indices(in.rows_q));
-    give(OptionId::rows_k, indices(in.rows_k));
-    give(OptionId::page_table, bytes_of<std::int32_t>(in.page_table));
-    // Of the offset the low half counts.
-    give(OptionId::random,
-         bytes_of<std::uint64_t>(
-             std::vector{execution_.seed, execution_.offset | std::uint64_t{0xdeadbeef} << 32}));
+    for (std::size_t n = 0; n < kOptionCount; ++n) {
+      const auto id = static_cast<OptionId>(n);
+      if (is_option_input(id) && problem_.uses(id, true))
+        option(id).emplace(device_, Block(problem_.option_element(id),
+                                          option_bytes(problem_, execution_.inputs, execution_.seed,
+                                                       execution_.offset, id),
+                                          execution_.arrangement.guard));
+    }
     for (const auto& [id, dtype] : {std::pair{OptionId::grad_bias, problem_.bias.dtype},
                                     std::pair{OptionId::grad_sink, CROSSFLASH_F32}}) {
       if (!problem_.uses(id, true)) continue;
@@ -160,12 +139,6 @@ class Runner {
     }
     for (auto& memory : options_)
       if (memory) memory->upload();
-  }
-
-  void give(OptionId id, const std::vector<std::byte>& contents) {
-    if (problem_.uses(id, true))
-      option(id).emplace(
-          device_, Block(problem_.option_element(id), contents, execution_.arrangement.guard));
   }
 
   bool of_keys(TensorId id) const { return id == TensorId::grad_k || id == TensorId::grad_v; }
@@ -209,13 +182,11 @@ class Runner {
       *buffers[n] = memory(id).device;
       buffers[n]->offset += memory(id).host.offset(place(id).view);
     }
-    crossflash_buffer* const options[kOptionCount] = {
-        &args.bias,   &args.alibi,      &args.sink,   &args.mask,      &args.rows_q,
-        &args.rows_k, &args.page_table, &args.random, &args.grad_bias, &args.grad_sink};
     for (std::size_t n = 0; n < kOptionCount; ++n) {
       if (!options_[n]) continue;
-      *options[n] = options_[n]->device;
-      options[n]->offset += options_[n]->host.offset();
+      crossflash_buffer& slot = option_slot(&args, static_cast<OptionId>(n));
+      slot = options_[n]->device;
+      slot.offset += options_[n]->host.offset();
     }
     args.workspace = workspace;
     if (execution_.problem.random_on_device != 0) return args;

@@ -73,8 +73,9 @@ void main() {
         const float lse = inside ? load_lse(lse0 + column * problem.lse.seq) : cf_neg_inf();
         const float D = inside ? work[delta0 + column * problem.lse.seq] : 0.0;
         const float mend = inside ? work[mend0 + column * problem.lse.seq] : 0.0;
-        const uvec4 block = dropout_block(bh, uint(i), uint(j0) + first_row());
+        uvec4 block = uvec4(0, 0, 0, 0);
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+          if (r % CF_DROPOUT_KEYS == 0) block = dropout_block(bh, uint(i), uint(j0) + first_row() + r);
           const uint n = r * COLS + c;
           const int j = j0 + int(first_row() + r);
           const bool seen = takes_part(
