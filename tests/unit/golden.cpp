@@ -122,8 +122,12 @@ TEST(Golden, ExactAttentionIsPyTorchs) {
     EXPECT_LT(error("grad_q", out.grad_q), 1e-13);
     EXPECT_LT(error("grad_k", out.grad_k), 1e-13);
     EXPECT_LT(error("grad_v", out.grad_v), 1e-13);
-    if (p.bias.gradient) EXPECT_LT(error("grad_bias", out.grad_bias), 1e-13);
-    if (p.sink_gradient) EXPECT_LT(error("grad_sink", out.grad_sink), 1e-13);
+    if (p.bias.gradient) {
+      EXPECT_LT(error("grad_bias", out.grad_bias), 1e-13);
+    }
+    if (p.sink_gradient) {
+      EXPECT_LT(error("grad_sink", out.grad_sink), 1e-13);
+    }
   }
 }
 

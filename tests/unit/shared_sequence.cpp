@@ -50,7 +50,9 @@ TEST(SharedSequence, PackedRowsStayWithinTheTensor) {
             EXPECT_EQ(rows.first, from);
             EXPECT_EQ(rows.count, to - from);
           }
-          if (to < from) EXPECT_EQ(rows.count, 0);
+          if (to < from) {
+            EXPECT_EQ(rows.count, 0);
+          }
         }
 }
 
