@@ -29,6 +29,19 @@ Caps invented(const std::string& limits) {
   return caps;
 }
 
+// The problem of a case line, with room for what the line leaves to the data: pages, packed rows.
+Problem problem_of(const std::string& line) {
+  Case c = default_case();
+  EXPECT_TRUE(parse_case(line, &c).ok()) << line;
+  if (c.problem.page_size > 0) c.problem.pages = 64;
+  c.problem.total_q = c.problem.batch * c.problem.seq_q;
+  c.problem.total_k = c.problem.batch * c.problem.seq_k;
+  Problem problem{};
+  const Status status = check_problem(c.problem, &problem);
+  EXPECT_TRUE(status.ok()) << line << ": " << status.text();
+  return problem;
+}
+
 // Checks each step against the limits and counts how often each output row is finished.
 class Auditor : public Sink {
  public:
@@ -178,10 +191,7 @@ TEST(VulkanPlan, DoesEverythingOnceWithinTheLimits) {
     for (const char* line : kCases)
       for (const char* variant : kVariants) {
         SCOPED_TRACE(std::string(limits) + " | " + line + " | " + variant);
-        Case c = default_case();
-        ASSERT_TRUE(parse_case(line, &c).ok());
-        Problem problem;
-        ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+        const Problem problem = problem_of(line);
         VulkanPlan plan;
         const Caps caps = invented(limits);
         const Status status = make_plan(problem, caps, variant, &plan);
@@ -208,10 +218,7 @@ TEST(VulkanPlan, DoesEverythingOnceWithinTheLimits) {
 }
 
 TEST(VulkanPlan, WorkspaceGrowsWithTheSequenceAndNotWithItsSquare) {
-  Case c = default_case();
-  ASSERT_TRUE(parse_case("seq=65536 d=64", &c).ok());
-  Problem problem;
-  ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+  const Problem problem = problem_of("seq=65536 d=64");
   for (const char* variant : kVariants) {
     VulkanPlan plan;
     ASSERT_TRUE(make_plan(problem, invented(""), variant, &plan).ok());
@@ -232,10 +239,7 @@ TEST(VulkanPlan, RefusesOptionsByName) {
       {"range=65536", "seq=200 d=16 rows=lengths dbias", "bias spans 160000 bytes"}};
   for (const Refusal& refusal : refusals) {
     SCOPED_TRACE(refusal.line);
-    Case c = default_case();
-    ASSERT_TRUE(parse_case(refusal.line, &c).ok());
-    Problem problem;
-    ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+    const Problem problem = problem_of(refusal.line);
     VulkanPlan plan;
     const Status status = make_plan(problem, invented(refusal.limits), "", &plan);
     EXPECT_EQ(status.code(), CROSSFLASH_UNSUPPORTED);
@@ -247,10 +251,7 @@ TEST(VulkanPlan, RefusesOptionsByName) {
 TEST(VulkanPlan, CountsTheBuffersOfItsKernels) {
   for (const char* line : {"seq=40 d=16", "seq=40 d=16 passes=forward", "seq=40 d=16 alibi"}) {
     SCOPED_TRACE(line);
-    Case c = default_case();
-    ASSERT_TRUE(parse_case(line, &c).ok());
-    Problem problem;
-    ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+    const Problem problem = problem_of(line);
     const bool options = needs_options(problem);
     std::size_t most = 0;
     for (std::size_t n = 0; n < (options ? kKernelCount : 4); ++n)
