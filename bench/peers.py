@@ -26,6 +26,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 FORWARD, BACKWARD = 1, 2
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 TENSORS = ("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v")
+OPTIONS = ("bias", "alibi", "sink", "mask", "rows_q", "rows_k", "page_table", "random",
+           "grad_bias", "grad_sink", "new_k", "new_v", "rotated_q", "cosine", "sine")
 SIZES = ("batch", "seq_q", "seq_k", "heads_q", "heads_kv", "d", "d_v")
 PEERS = {
     "FlashAttention-2": SDPBackend.FLASH_ATTENTION,
@@ -41,6 +43,10 @@ class Strides(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in ("batch", "seq", "head", "dim")]
 
 
+class ScoreStrides(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("batch", "head", "seq_q", "seq_k")]
+
+
 class Problem(ctypes.Structure):
     _fields_ = (
         [("struct_size", ctypes.c_size_t), ("passes", ctypes.c_uint32), ("dtype", ctypes.c_int)]
@@ -48,8 +54,17 @@ class Problem(ctypes.Structure):
         + [(name, Strides) for name in TENSORS]
         + [("scale", ctypes.c_float), ("causal", ctypes.c_int)]
         + [("window_left", ctypes.c_int64), ("window_right", ctypes.c_int64)]
-        + [("dropout", ctypes.c_float), ("softcap", ctypes.c_float)]
-        + [(n, ctypes.c_int32) for n in ("alibi", "sink", "bias", "packed", "deterministic")]
+        + [("dropout", ctypes.c_float), ("random_on_device", ctypes.c_int32)]
+        + [("softcap", ctypes.c_float), ("alibi", ctypes.c_int32)]
+        + [(n, ctypes.c_int) for n in ("sink", "bias", "bias_dtype")]
+        + [("bias_strides", ScoreStrides)]
+        + [("mask", ctypes.c_int32), ("mask_strides", ScoreStrides)]
+        + [("rows_q", ctypes.c_int), ("rows_k", ctypes.c_int), ("row_bits", ctypes.c_int32)]
+        + [(n, ctypes.c_int64) for n in ("total_q", "total_k", "page_size", "pages")]
+        + [("deterministic", ctypes.c_int32)]
+        + [(n, Strides) for n in ("new_k", "new_v", "rotated_q")]
+        + [("rotary", ctypes.c_int64), ("rotary_pairs", ctypes.c_int)]
+        + [("positions", ctypes.c_int64)]
     )
 
 
@@ -62,6 +77,7 @@ class Args(ctypes.Structure):
         [("struct_size", ctypes.c_size_t)]
         + [(n, Buffer) for n in ("q", "k", "v", "o", "lse", "grad_o", "grad_q", "grad_k", "grad_v")]
         + [("workspace", Buffer), ("seed", ctypes.c_uint64), ("offset", ctypes.c_uint64)]
+        + [(n, Buffer) for n in OPTIONS]
         + [("stream", ctypes.c_void_p)]
     )
 

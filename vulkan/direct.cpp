@@ -211,8 +211,8 @@ void emit_bias(const VulkanPlan& plan, Sink& sink) {
       ComputeStep compute{id, id, whole(plan, kernel), 0, 0};
       cf_slice& s = compute.slice;
       s.first_group = static_cast<uint>(first);
-      s.key_begin = static_cast<int>(begin);
-      s.key_end = static_cast<int>(std::min(begin + kernel.walk, grid.shared));
+      s.walk_begin = static_cast<uint>(begin);
+      s.group_count = static_cast<uint>(std::min(kernel.walk, grid.shared - begin));
       s.carry = (begin > 0 ? shared::CF_CARRY_IN : 0u) |
                 (begin + kernel.walk < grid.shared ? shared::CF_CARRY_OUT : 0u);
       compute.groups = static_cast<std::uint32_t>(std::min(step, grid.own - first));
@@ -235,6 +235,10 @@ void emit_sink(const VulkanPlan& plan, Sink& sink) {
         cf_slice& s = compute.slice;
         s.first_group = static_cast<uint>(head);
         s.batch_begin = static_cast<uint>(b);
+        const uint base = s.batch_begin * kernel.block.lse.batch +
+                          static_cast<uint>(begin) * kernel.block.lse.seq;
+        s.base_lse = base;
+        s.base_delta += base;
         s.group_count = static_cast<uint>(std::min(kernel.box.batches, p.batch - b));
         s.query_begin = static_cast<int>(begin);
         s.query_end = static_cast<int>(std::min(begin + chunk, p.seq_q));

@@ -77,7 +77,9 @@ struct Kernels {
       make_kernel("forward_arena_options", spirv_forward_arena_options, {}, {}),
       make_kernel("backward_dot_arena_options", spirv_backward_dot_arena_options, {}, {}),
       make_kernel("backward_dkv_arena_options", spirv_backward_dkv_arena_options, {}, {}),
-      make_kernel("backward_dq_arena_options", spirv_backward_dq_arena_options, {}, {})};
+      make_kernel("backward_dq_arena_options", spirv_backward_dq_arena_options, {}, {}),
+      make_kernel("backward_bias_arena", spirv_backward_bias_arena, {}, {}),
+      make_kernel("backward_sink_arena", spirv_backward_sink_arena, {}, {})};
   Kernel append{"append",
                 spirv_append,
                 {CF_BIND_SOURCE, CF_BIND_TARGET, CF_BIND_APPEND_ROWS_Q, CF_BIND_APPEND_ROWS_K,

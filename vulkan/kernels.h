@@ -24,8 +24,8 @@ constexpr std::uint32_t option_binding(OptionId id) {
   return CF_BIND_BIAS + static_cast<std::uint32_t>(id);
 }
 
-// The kernel for tensors as they lie, or for the arena; without options or with. The gradients of
-// options are for tensors as they lie, with options.
+// The kernel for tensors as they lie, or for the arena; without options or, as the gradients of
+// options always are, with.
 const Kernel& attention_kernel(KernelId id, bool arena, bool options);
 const Kernel& copy_kernel();
 const Kernel& append_kernel();

@@ -78,7 +78,6 @@ Status Pipelines::get(const Kernel& kernel, std::span<const std::uint32_t> const
   made->name = kernel.name;
   made->storage_bindings = kernel.storage_bindings;
   made->uniform_bytes = kernel.uniform_bytes;
-  made->push_bytes = kernel.push_bytes;
   Status status = create_layouts(context_, kernel, made.get());
   if (status.ok()) status = compile(context_, kernel, constants, made.get());
   if (!status.ok()) return device_error("kernel {}: {}", kernel.name, status.text());

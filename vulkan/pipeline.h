@@ -29,7 +29,6 @@ struct Pipeline {
   std::string name;  // of its kernel
   std::vector<std::uint32_t> storage_bindings;
   std::uint32_t uniform_bytes = 0;
-  std::uint32_t push_bytes = 0;
   OwnedSetLayout set_layout;
   OwnedPipelineLayout layout;
   OwnedPipeline pipeline;

@@ -99,7 +99,7 @@ struct cf_slice {
   int key_end;
   uint carry;         // CF_CARRY_*
   uint base_mend;     // cf_mend_row's factors, like base_delta
-  uint reserved;
+  uint walk_begin;    // dBias: of the tiles that share an element group_count from here on
 };
 CF_CONST uint CF_CARRY_IN = 1u;   // start from the state instead of from nothing
 CF_CONST uint CF_CARRY_OUT = 2u;  // leave the state instead of the result
@@ -149,7 +149,9 @@ struct cf_options {
   uint arena_sink;
   uint arena_mask;
   uint arena_random;
-  uint reserved0, reserved1, reserved2;
+  uint arena_grad_bias;
+  uint arena_grad_sink;    // of all query heads
+  uint reserved;
 };
 
 // Push constants that follow cf_slice in those kernels. A binding starts at an aligned offset at or

@@ -54,8 +54,8 @@ View view_of(crossflash_dtype dtype, std::int64_t elements) {
 
 class Runner {
  public:
-  Runner(const Device& device, const Execution& execution)
-      : device_(device), execution_(execution), plan_(device, execution.problem) {
+  Runner(const Device& device, const Execution& execution, const Plan& plan)
+      : device_(device), execution_(execution), plan_(plan) {
     const Status status = check_problem(execution.problem, &problem_);
     if (!status.ok()) throw Misbehaviour("a plan was made of a bad problem: " + status.text());
     make_memory();
@@ -186,7 +186,7 @@ class Runner {
   void fill_from_forward() {
     Execution forward = execution_;
     forward.problem.passes = CROSSFLASH_FORWARD;
-    const Results results = Runner(device_, forward).run();
+    const Results results = execute(device_, forward);
     fill(TensorId::o, without_unused(TensorId::o, results.o));
     fill(TensorId::lse, without_unused(TensorId::lse, results.lse));
   }
@@ -313,7 +313,7 @@ class Runner {
 
   const Device& device_;
   const Execution& execution_;
-  Plan plan_;
+  const Plan& plan_;
   Problem problem_{};
   std::vector<Memory> memory_;
   std::array<std::optional<Memory>, kOptionCount> options_;
@@ -355,7 +355,11 @@ std::optional<Status> refusal(const Device& device, const crossflash_problem& pr
 }
 
 Results execute(const Device& device, const Execution& execution) {
-  return Runner(device, execution).run();
+  return execute(device, execution, Plan(device, execution.problem));
+}
+
+Results execute(const Device& device, const Execution& execution, const Plan& plan) {
+  return Runner(device, execution, plan).run();
 }
 
 std::string first_difference(const Results& a, const Results& b) {

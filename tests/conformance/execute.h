@@ -49,6 +49,8 @@ std::optional<Status> refusal(const Device& device, const crossflash_problem& pr
 
 // A problem of backward alone is fed o and lse from the device's forward of the same problem.
 Results execute(const Device& device, const Execution& execution);
+// The same with a plan of the same problem that others may have run before.
+Results execute(const Device& device, const Execution& execution, const Plan& plan);
 
 // The name of the first tensor of which the bits differ; empty: all are equal.
 std::string first_difference(const Results& a, const Results& b);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // pair_cases.cpp: every pair of options that may meet, made of one list, so that an option is tried
-// with all others from the day on which it is listed. Two tiles of queries and keys, of types that
-// take turns.
+// with all others from the day on which it is listed: over two tiles of queries and keys, and as
+// few queries against many keys, where a backend may split the keys. Types take turns.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string_view>
 
@@ -38,7 +39,7 @@ constexpr Option kOptions[] = {
     {"bottom_right", "causal", "causal=bottom-right"},
     {"window", "window", "window=20,9"},
     {"gaps", "layout", "layout=padded"},
-    {"one_buffer", "layout", "layout=packed seq=70"},
+    {"one_buffer", "layout", "layout=packed"},
 };
 
 // One buffer of q, k and v has neither pages nor keys of other lengths; pages hold no packed keys.
@@ -55,14 +56,22 @@ bool may_meet(const Option& a, const Option& b) {
 std::vector<NamedCase> pair_cases() {
   constexpr const char* kTypes[] = {"f32", "f16", "bf16"};
   std::vector<NamedCase> cases;
+  std::size_t turn = 0;
   for (const Option* a = std::begin(kOptions); a != std::end(kOptions); ++a)
     for (const Option* b = a + 1; b != std::end(kOptions); ++b) {
       if (!may_meet(*a, *b)) continue;
-      const char* type = kTypes[(cases.size() + cases.size() / 7) % std::size(kTypes)];
-      std::string line =
-          fmt::format("batch=3 heads=3/1 d=24 type={} {} {}", type, a->words, b->words);
-      if (line.find("seq=") == std::string::npos) line += " seq=70x90";
-      cases.push_back({fmt::format("{}_and_{}", a->name, b->name), case_of(line)});
+      const std::string name = fmt::format("{}_and_{}", a->name, b->name);
+      const std::string words = fmt::format("{} {}", a->words, b->words);
+      const char* type = kTypes[(turn + turn / 7) % std::size(kTypes)];
+      ++turn;
+      const bool one_buffer = words.find("layout=packed") != std::string::npos;
+      cases.push_back({name, case_of(fmt::format("batch=3 seq={} heads=3/1 d=24 type={} {}",
+                                                 one_buffer ? "70" : "70x90", type, words))});
+      if (one_buffer) continue;
+      Case few = case_of(fmt::format("batch=3 seq=3x700 heads=8/2 d=64 type={} {}", type, words));
+      few.problem.passes = CROSSFLASH_FORWARD;
+      for (Lengths& one : few.lengths) one = {std::min<std::int64_t>(one.q, 3), one.k * 7};
+      cases.push_back({"few_queries_" + name, few});
     }
   return cases;
 }

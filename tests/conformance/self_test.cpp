@@ -356,7 +356,7 @@ TEST(Fill, PagesAreInNoOrderAndTheRestPointsNowhere) {
 TEST(Random, DrawsEverything) {
   std::mt19937_64 random(3);
   std::map<std::string, int> count;
-  constexpr int kDraws = 4000;
+  constexpr int kDraws = 2000;
   for (int n = 0; n < kDraws; ++n) {
     const Case c = random_case(random);
     const crossflash_problem& p = c.problem;

@@ -3,8 +3,10 @@
 // used from two threads, two hundred repeats. All must give the bits of a lone run.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include "common/half.h"
 #include "tests/conformance/scenarios.h"
@@ -131,7 +133,32 @@ void repeats_are_bit_identical(const Device& device) {
   }
 }
 
+// Lengths, offsets, pages and dropout's state are the device's alone: a plan knows nothing of them.
+void a_plan_serves_other_lengths(const Device& device) {
+  constexpr const char* kRest = "heads=4/2 d=40 causal=bottom-right dropout=0.2 device-seed seed=";
+  const std::pair<const char*, const char*> pairs[] = {
+      {"rows=lengths lens=33x64,7x90,70x1 1", "rows=lengths lens=70x90,0x17,9x0 2"},
+      {"rows=offsets lens=33x64,7x90,70x1 3", "rows=offsets lens=70x70,7x41,33x44 4"},
+      {"rows=all/lengths page=16 passes=forward lens=1x64,1x90,1x1 5",
+       "rows=all/lengths page=16 passes=forward lens=1x1,1x70,1x75 6"}};
+  for (const auto& [one, other] : pairs) {
+    const auto execution = [&](std::string line) {
+      const auto space = line.rfind(' ');
+      return execution_of(
+          case_of(line.substr(0, space) + " seq=70x90 " + kRest + line.substr(space + 1)));
+    };
+    const Execution a = execution(one), b = execution(other);
+    if (const auto refused = refusal(device, a.problem)) throw Refused(a.problem, *refused);
+    const Results lone = run(device, b);
+    const Plan plan(device, a.problem);
+    ASSERT_EQ(std::memcmp(&a.problem, &b.problem, sizeof a.problem), 0) << one;
+    execute(device, a, plan);
+    EXPECT_EQ(first_difference(lone, execute(device, b, plan)), "") << one << ", then " << other;
+  }
+}
+
 constexpr Scenario kScenarios[] = {
+    {"a_plan_serves_other_lengths", a_plan_serves_other_lengths},
     {"plans_take_turns", plans_take_turns},
     {"threads_share_a_plan", threads_share_a_plan},
     {"repeats_are_bit_identical", repeats_are_bit_identical},

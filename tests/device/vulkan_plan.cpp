@@ -29,6 +29,19 @@ Caps invented(const std::string& limits) {
   return caps;
 }
 
+// The problem of a case line, with room for what the line leaves to the data: pages, packed rows.
+Problem problem_of(const std::string& line) {
+  Case c = default_case();
+  EXPECT_TRUE(parse_case(line, &c).ok()) << line;
+  if (c.problem.page_size > 0) c.problem.pages = 64;
+  c.problem.total_q = c.problem.batch * c.problem.seq_q;
+  c.problem.total_k = c.problem.batch * c.problem.seq_k;
+  Problem problem{};
+  const Status status = check_problem(c.problem, &problem);
+  EXPECT_TRUE(status.ok()) << line << ": " << status.text();
+  return problem;
+}
+
 // Checks each step against the limits and counts how often each output row is finished.
 class Auditor : public Sink {
  public:
@@ -43,6 +56,7 @@ class Auditor : public Sink {
     const std::uint64_t arena = plan_.workspace(Pass::backward) > 0 && plan_.problem.backward
                                     ? plan_.backward_workspace - plan_.arena_offset
                                     : plan_.forward_workspace;
+    if (step.option == OptionId::grad_bias) bias_elements_ += step.elements;
     EXPECT_LE(4 * static_cast<std::uint64_t>(step.arena_first + step.arena_span), arena);
   }
 
@@ -81,7 +95,9 @@ class Auditor : public Sink {
   // Every element of the gradient is written once, and every row is in that of a sink once.
   void expect_gradients_of_options() const {
     const Problem& p = plan_.problem;
-    if (p.option_extent(OptionId::grad_bias) > 0) {
+    if (plan_.staged) {
+      EXPECT_EQ(bias_elements_, static_cast<std::uint64_t>(p.option_extent(OptionId::grad_bias)));
+    } else if (p.option_extent(OptionId::grad_bias) > 0) {
       const Tile& tile = plan_.kernel(KernelId::backward_bias).tile;
       const ScoreStrides& s = p.bias.grad_strides;
       const auto tiles = [](std::int64_t stride, std::int64_t extent, std::int64_t unit) {
@@ -113,6 +129,7 @@ class Auditor : public Sink {
 
  private:
   void add_bias(const shared::cf_slice& slice, std::uint32_t groups) {
+    if (plan_.staged) return;  // counted where it is scattered
     const std::uint64_t state = std::uint64_t{groups} *
                                 plan_.kernel(KernelId::backward_bias).tile.tile_rows() *
                                 plan_.kernel(KernelId::backward_bias).tile.tile_cols();
@@ -124,13 +141,17 @@ class Auditor : public Sink {
   }
 
   void add_sink(const shared::cf_slice& slice, std::uint32_t groups) {
-    for (std::uint32_t h = slice.first_group; h < slice.first_group + groups; ++h)
+    for (std::uint32_t n = slice.first_group; n < slice.first_group + groups; ++n) {
+      const auto group = static_cast<std::uint32_t>(plan_.problem.group());
+      const std::uint32_t h = plan_.staged ? (slice.head_begin + n) * group + slice.group_begin : n;
       for (std::uint32_t b = slice.batch_begin; b < slice.batch_begin + slice.group_count; ++b)
         for (int i = slice.query_begin; i < slice.query_end; ++i) ++sink_rows_[{h, b, i}];
+    }
   }
 
   const VulkanPlan& plan_;
   std::map<std::uint32_t, int> bias_tiles_;
+  std::uint64_t bias_elements_ = 0;
   std::map<std::tuple<std::uint32_t, std::uint32_t, int>, int> sink_rows_;
   std::map<std::tuple<KernelId, std::uint32_t, std::uint32_t, std::uint32_t, int>, int> finished_;
 };
@@ -162,9 +183,7 @@ const char* const kCases[] = {"batch=2 seq=200x300 heads=8/2 d=64",
                               "batch=2 seq=1x400 heads=4 d=64 page=16 passes=forward"};
 
 // Whether only the direct variant has the option.
-bool only_direct(const Problem& p) {
-  return p.sequences.any() || p.pages.size > 0 || p.bias.gradient || p.sink_gradient;
-}
+bool only_direct(const Problem& p) { return p.sequences.any() || p.pages.size > 0; }
 
 TEST(VulkanPlan, DoesEverythingOnceWithinTheLimits) {
   int planned = 0;
@@ -172,10 +191,7 @@ TEST(VulkanPlan, DoesEverythingOnceWithinTheLimits) {
     for (const char* line : kCases)
       for (const char* variant : kVariants) {
         SCOPED_TRACE(std::string(limits) + " | " + line + " | " + variant);
-        Case c = default_case();
-        ASSERT_TRUE(parse_case(line, &c).ok());
-        Problem problem;
-        ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+        const Problem problem = problem_of(line);
         VulkanPlan plan;
         const Caps caps = invented(limits);
         const Status status = make_plan(problem, caps, variant, &plan);
@@ -202,10 +218,7 @@ TEST(VulkanPlan, DoesEverythingOnceWithinTheLimits) {
 }
 
 TEST(VulkanPlan, WorkspaceGrowsWithTheSequenceAndNotWithItsSquare) {
-  Case c = default_case();
-  ASSERT_TRUE(parse_case("seq=65536 d=64", &c).ok());
-  Problem problem;
-  ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+  const Problem problem = problem_of("seq=65536 d=64");
   for (const char* variant : kVariants) {
     VulkanPlan plan;
     ASSERT_TRUE(make_plan(problem, invented(""), variant, &plan).ok());
@@ -223,15 +236,10 @@ TEST(VulkanPlan, RefusesOptionsByName) {
       {"floor", "batch=2 seq=40 d=16 rows=lengths", "rows_q is 1"},
       {"floor", "batch=2 seq=40 d=16 rows=all/offsets", "rows_k is 2"},
       {"floor", "seq=1x40 d=16 page=16 passes=forward", "page_size is 16"},
-      {"floor", "seq=40 d=16 dbias", "bias is 2"},
-      {"floor", "seq=40 d=16 dsink", "sink is 2"},
       {"range=65536", "seq=200 d=16 rows=lengths dbias", "bias spans 160000 bytes"}};
   for (const Refusal& refusal : refusals) {
     SCOPED_TRACE(refusal.line);
-    Case c = default_case();
-    ASSERT_TRUE(parse_case(refusal.line, &c).ok());
-    Problem problem;
-    ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+    const Problem problem = problem_of(refusal.line);
     VulkanPlan plan;
     const Status status = make_plan(problem, invented(refusal.limits), "", &plan);
     EXPECT_EQ(status.code(), CROSSFLASH_UNSUPPORTED);
@@ -243,10 +251,7 @@ TEST(VulkanPlan, RefusesOptionsByName) {
 TEST(VulkanPlan, CountsTheBuffersOfItsKernels) {
   for (const char* line : {"seq=40 d=16", "seq=40 d=16 passes=forward", "seq=40 d=16 alibi"}) {
     SCOPED_TRACE(line);
-    Case c = default_case();
-    ASSERT_TRUE(parse_case(line, &c).ok());
-    Problem problem;
-    ASSERT_TRUE(check_problem(c.problem, &problem).ok());
+    const Problem problem = problem_of(line);
     const bool options = needs_options(problem);
     std::size_t most = 0;
     for (std::size_t n = 0; n < (options ? kKernelCount : 4); ++n)

@@ -111,10 +111,10 @@ TEST(Check, RunsCasesFromTheLineAndFromAFile) {
 
 TEST(Check, CountsUnsupportedByReasonAndNothingExercisedIsNoSuccess) {
   const Outcome some =
-      run_program({"check", "--backend", "cpu", "seq=8 d=8", "softcap=2", "softcap=2 seq=9"});
+      run_program({"check", "--backend", "cpu", "seq=8 d=8", "page=16", "page=16 seq=9"});
   EXPECT_EQ(some.exit, 0) << some.err;
-  EXPECT_NE(some.out.find("2 unsupported: softcap is 2"), std::string::npos) << some.out;
-  const Outcome none = run_program({"check", "--backend", "cpu", "softcap=2"});
+  EXPECT_NE(some.out.find("2 unsupported: page_size is 16"), std::string::npos) << some.out;
+  const Outcome none = run_program({"check", "--backend", "cpu", "page=16"});
   EXPECT_EQ(none.exit, 3) << none.out;
   EXPECT_NE(none.err.find("nothing was exercised"), std::string::npos) << none.err;
 }

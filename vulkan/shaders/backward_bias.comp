@@ -4,7 +4,8 @@
 // of the gradient, or the one row, column or number that stands for a shared axis, and walks over
 // the tiles of dS that share it: all batches, query heads, tiles of queries and of keys along the
 // axes of stride 0. No atomics: each sum has one owner and one order. Long walks are cut into
-// dispatches that hand the sums on through the state. dQ has left the factors that mend P.
+// dispatches that hand the sums on through the state. dQ has left the factors that mend P. In the
+// arena there is one head of one sequence.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/io.glsl"
 #include "lib/dot.glsl"
@@ -17,9 +18,19 @@ CF_READS(k, CF_BIND_K)
 CF_READS(v, CF_BIND_V)
 CF_READS(grad_o, CF_BIND_GRAD_O)
 CF_READS_F32(lse, CF_BIND_LSE)
-layout(std430, set = 0, binding = CF_BIND_GRAD_BIAS) buffer GradBias { uint grad_bias[]; };
 
+#ifdef CF_ARENA
+// The gradient's window in the arena is the state, in f32: boxes add to it.
+const uint HEADS = 1;
 void store_grad_bias(uint i, float x) {
+  const uint at = option_slice.arena + options.arena_grad_bias + i;
+  work[at] = x + ((slice.carry & CF_CARRY_IN) != 0 ? work[at] : 0.0);
+}
+#else
+#define HEADS problem.heads_q
+layout(std430, set = 0, binding = CF_BIND_GRAD_BIAS) buffer GradBias { uint grad_bias[]; };
+void store_grad_bias(uint at, float x) {
+  const uint i = option_skip(8) + at;
   if (options.bias_dtype == CF_F32) {
     grad_bias[i] = floatBitsToUint(x);
   } else {
@@ -28,6 +39,7 @@ void store_grad_bias(uint i, float x) {
     atomicOr(grad_bias[i >> 1], cf_encode16(options.bias_dtype, x) << shift);
   }
 }
+#endif
 
 // Coordinates (key tile, query tile, query head, batch), keys fastest.
 uvec4 coordinates(uint n, uvec4 counts) {
@@ -51,22 +63,23 @@ void add_tile(uvec4 at) {
   open_sequence(w.batch);
   open_head(w, w.member);
   const uint bh = flat_head(w, w.member);
-  const int i0 = int(at.y * BR);
-  const int j0 = int(at.x * BC);
-  const int rows = rows_within(i0, SEQ_Q);
-  const int columns = clamp(keys.count - j0, 0, int(BC));
-  if (rows == 0 || columns == 0 || cf_keys_begin(VISIBILITY, i0) >= j0 + columns ||
+  const int i0 = slice.query_begin + int(at.y * BR);
+  const int j0 = slice.key_begin + int(at.x * BC);
+  const int rows = rows_within(i0, QUERY_END);
+  const int columns = min(KEY_END - j0, int(BC));
+  if (rows <= 0 || columns <= 0 || cf_keys_begin(VISIBILITY, i0) >= j0 + columns ||
       cf_keys_end(VISIBILITY, i0 + rows) <= j0)
     return;
   if (!tile_takes_part(i0, i0 + rows, j0, j0 + columns)) return;
 
-  const uint q0 = query_element(problem.q, slice.base_q, w, w.member, i0);
-  const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, w.member, i0);
-  const uint k0 = key_element(problem.k, slice.base_k, w, j0);
-  const uint v0 = key_element(problem.v, slice.base_v, w, j0);
-  const uint lse0 = query_element(problem.lse, slice.base_lse, w, w.member, i0);
-  const uint delta0 = query_element(problem.lse, slice.base_delta, w, w.member, i0);
-  const uint mend0 = query_element(problem.lse, slice.base_mend, w, w.member, i0);
+  const int row0 = i0 - slice.query_begin;
+  const uint q0 = query_element(problem.q, slice.base_q, w, w.member, row0);
+  const uint grad_o0 = query_element(problem.grad_o, slice.base_grad_o, w, w.member, row0);
+  const uint k0 = key_element(problem.k, slice.base_k, w, j0 - slice.key_begin);
+  const uint v0 = key_element(problem.v, slice.base_v, w, j0 - slice.key_begin);
+  const uint lse0 = query_element(problem.lse, slice.base_lse, w, w.member, row0);
+  const uint delta0 = query_element(problem.lse, slice.base_delta, w, w.member, row0);
+  const uint mend0 = query_element(problem.lse, slice.base_mend, w, w.member, row0);
 
   float s[SCORES];
   float dp[SCORES];
@@ -128,34 +141,39 @@ void sum_columns() {
 
 void main() {
   const cf_score_strides g = options.grad_bias;
-  const uint seq_q = uint(problem.seq_q);
-  const uint seq_k = uint(problem.visibility.seq_k);
+  const uint query_count = uint(slice.query_end - slice.query_begin);
+  const uint key_count = uint(slice.key_end - slice.key_begin);
   const uvec4 all =
-      uvec4((seq_k + BC - 1) / BC, (seq_q + BR - 1) / BR, problem.heads_q, options.batch);
+      uvec4((key_count + BC - 1) / BC, (query_count + BR - 1) / BR, HEADS, options.batch);
   const bvec4 own = notEqual(uvec4(g.seq_k, g.seq_q, g.head, g.batch), uvec4(0));
   const uvec4 at = coordinates(slice.first_group + gl_WorkGroupID.x, mix(uvec4(1), all, own));
+#ifdef CF_ARENA
+  const bool resumes = false;
+  const bool suspends = false;
+#else
+  const bool resumes = (slice.carry & CF_CARRY_IN) != 0;
+  const bool suspends = (slice.carry & CF_CARRY_OUT) != 0;
+#endif
   const uint state = slice.base_state + gl_WorkGroupID.x * BR * BC + gl_LocalInvocationIndex;
 
   open_random();
-  const bool resumes = (slice.carry & CF_CARRY_IN) != 0;
   [[unroll]] for (uint n = 0; n < SCORES; ++n) sums[n] = resumes ? work[state + n * THREADS] : 0.0;
-  // key_begin and key_end count the tiles that share the element.
-  for (int n = slice.key_begin; n < slice.key_end; ++n)
-    add_tile(at + coordinates(uint(n), mix(all, uvec4(1), own)));
-  if ((slice.carry & CF_CARRY_OUT) != 0) {
+  for (uint n = slice.walk_begin; n < slice.walk_begin + slice.group_count; ++n)
+    add_tile(at + coordinates(n, mix(all, uvec4(1), own)));
+  if (suspends) {
     [[unroll]] for (uint n = 0; n < SCORES; ++n) work[state + n * THREADS] = sums[n];
     return;
   }
 
   if (!own.x) sum_rows();
   if (!own.y) sum_columns();
-  const uint corner = option_skip(8) + at.w * g.batch + at.z * g.head;
+  const uint corner = at.w * g.batch + at.z * g.head;
   [[dont_unroll]] for (uint x = 0; x < SCORES; ++x) {
     const uint row = first_row() + x / COLS;
     const uint column = first_col() + x % COLS;
     const uint i = at.y * BR + row;
     const uint j = at.x * BC + column;
-    const bool mine = (own.y ? i < seq_q : row == 0) && (own.x ? j < seq_k : column == 0);
+    const bool mine = (own.y ? i < query_count : row == 0) && (own.x ? j < key_count : column == 0);
     float value = 0.0;
     [[unroll]] for (uint n = 0; n < SCORES; ++n)
       if (n == x) value = sums[n];
