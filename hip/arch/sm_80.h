@@ -49,12 +49,12 @@ struct sm_80 {
   }
   static constexpr TileShape wide_tile(int element_bytes, bool forward) {
     if (element_bytes == 4) return {64, 32, 4, 1};
-    return {64, forward ? 64 : 48, 4, 2};  // backward's 64 columns spill up to 12 bytes on sm_80
+    return {64, forward ? 64 : 32, 4, 2};  // backward's 48 columns spill with a bias
   }
   static constexpr TileShape grad_all_tile(int head, bool general) {
     if (head <= 64) return {128, 64, 4, 2, 1, 1, general ? 16 : 32, 2, 2};
-    if (head <= 128) return {128, 64, 8, 1, 1, 2, 0, 2, 2};
-    return {64, 64, 8, 1, 1, 4, 0, 4, 2};
+    if (head <= 128) return {general ? 64 : 128, 64, 8, 1, 1, 2, general ? 16 : 0, 2, 2};
+    return {general ? 32 : 64, 64, 8, 1, 1, 4, 0, 4, 2};
   }
 };
 

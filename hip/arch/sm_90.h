@@ -39,7 +39,9 @@ struct sm_90 : sm_80 {
   }
   static constexpr TileShape grad_all_tile(int head, bool general) {
     if (head <= 64) return {128, 128, 4, 2, 1, 1, general ? 16 : 32, 4, 2};
-    if (head <= 128) return {128, 128, 8, 1, 1, 2, general ? 16 : 32, 2, 2};
+    if (general && head <= 128) return {64, 128, 8, 1, 1, 2, 16, 2, 2};  // 128 rows spill 8 bytes
+    if (head <= 128) return {128, 128, 8, 1, 1, 2, 32, 2, 2};
+    if (general) return {32, 128, 8, 1, 1, 4, 16, 4, 2};  // 64 rows spill up to 56 bytes
     return {64, 128, 8, 1, 1, 4, 32, 4, 2};
   }
 };

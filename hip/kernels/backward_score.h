@@ -24,6 +24,13 @@ CF_DEVICE bool tile_full(const KernelArguments& a, int batch, int i0, int i1, in
   return shared::cf_tile_full(sequence_of<C>(a, batch).visibility(), i0, i1, j0, j1);
 }
 
+// What options say of a head's scores, likewise.
+template <class C>
+CF_DEVICE ScoreOptions<typename C::T> options_of(const KernelArguments& a, int batch, int head) {
+  return ScoreOptions<typename C::T>(a, fresh_uniform(batch), fresh_uniform(head),
+                                     sequence_of<C>(a, batch));
+}
+
 // Scores that are not visible, or that the mask hides, = -inf. `full`: every query of the tile sees
 // all of its keys, but for the mask.
 template <class C, class F, class P>
@@ -38,7 +45,7 @@ CF_DEVICE void hide_scores(F& s, const P& place, bool full, const KernelArgument
 template <class C, class Body>
 CF_DEVICE void with_terms(const KernelArguments& a, int batch, int head, Body body) {
   if constexpr (C::kGeneral)
-    ScoreOptions<typename C::T>(a, batch, head, sequence_of<C>(a, batch)).with_terms(body);
+    options_of<C>(a, batch, head).with_terms(body);
   else
     body([](const auto&, int, int, int) { return 0.0f; });
 }
@@ -47,7 +54,7 @@ CF_DEVICE void with_terms(const KernelArguments& a, int batch, int head, Body bo
 template <class C, int kRows, int kColumns>
 CF_DEVICE bool tile_seen(const KernelArguments& a, int batch, int head, int i0, int j0) {
   if constexpr (C::kGeneral)
-    return ScoreOptions<typename C::T>(a, batch, head, sequence_of<C>(a, batch))
+    return options_of<C>(a, batch, head)
         .template sees<C::Mma::kWave, kRows, kColumns>(
             j0, [=](int row) { return i0 + row; }, [=](int) { return head; });
   return true;
