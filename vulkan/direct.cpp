@@ -218,7 +218,7 @@ void emit_bias(const VulkanPlan& plan, Sink& sink) {
       compute.groups = static_cast<std::uint32_t>(std::min(step, grid.own - first));
       compute.flops = kernel.flops_per_group * compute.groups;
       sink.compute(compute);
-      if (cut) sink.barrier();
+      sink.barrier();
     }
 }
 
