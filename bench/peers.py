@@ -27,7 +27,7 @@ FORWARD, BACKWARD = 1, 2
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 TENSORS = ("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v")
 OPTIONS = ("bias", "alibi", "sink", "mask", "rows_q", "rows_k", "page_table", "random",
-           "grad_bias", "grad_sink")
+           "grad_bias", "grad_sink", "new_k", "new_v", "rotated_q", "cosine", "sine")
 SIZES = ("batch", "seq_q", "seq_k", "heads_q", "heads_kv", "d", "d_v")
 PEERS = {
     "FlashAttention-2": SDPBackend.FLASH_ATTENTION,
@@ -62,6 +62,9 @@ class Problem(ctypes.Structure):
         + [("rows_q", ctypes.c_int), ("rows_k", ctypes.c_int), ("row_bits", ctypes.c_int32)]
         + [(n, ctypes.c_int64) for n in ("total_q", "total_k", "page_size", "pages")]
         + [("deterministic", ctypes.c_int32)]
+        + [(n, Strides) for n in ("new_k", "new_v", "rotated_q")]
+        + [("rotary", ctypes.c_int64), ("rotary_pairs", ctypes.c_int)]
+        + [("positions", ctypes.c_int64)]
     )
 
 

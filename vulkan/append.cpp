@@ -155,6 +155,8 @@ Status Appender::run(const RunArgs& args, crossflash_buffer unused) {
   MoveBinder binder(p, caps_, args, unused);
   for (const Move& move : std::span(moves).first(rotates ? 3 : 2)) {
     if (move.source.empty() || move.target.empty()) continue;
+    // New rows and queries may be views of one buffer, as may keys and values.
+    if (&move != moves) recording->barrier();
     cf_append a = binder.bind(move);
     CROSSFLASH_TRY(recording->bind(*pipeline_, binder.bindings()));
     const std::int64_t units = (move.source.width - a.rotary / 2) / a.run;
