@@ -33,6 +33,7 @@ class Draw {
 constexpr double kFlops = 20e6;      // of forward and backward together
 constexpr double kMoreFlops = 80e6;  // for one case in fifty
 constexpr std::int64_t kYardstickRows = 32;
+constexpr std::int64_t kYardstickHeads = 8;
 
 std::int64_t draw_head_size(Draw& draw) {
   constexpr std::int64_t kUsual[] = {1,  8,  15,  16,  32,  40,  64,  72,
@@ -168,8 +169,9 @@ Case random_case(std::mt19937_64& random) {
   const std::int64_t rows = rows_of_queries(c);
   const bool few_rows = rows * p.heads_q < kYardstickRows;
   if (few_rows && c.fill == Fill::large) c.fill = Fill::normal;
-  // So is that of a head's one number.
-  if (rows < kYardstickRows && p.sink == CROSSFLASH_WITH_GRADIENT) p.sink = CROSSFLASH_GIVEN;
+  // So is that of one number a head.
+  const bool few_sums = rows < kYardstickRows || p.heads_q < kYardstickHeads;
+  if (few_sums && p.sink == CROSSFLASH_WITH_GRADIENT) p.sink = CROSSFLASH_GIVEN;
   if (draw.chance(20)) p.scale = static_cast<float>(draw.between(-8, 8)) / 16.0f;
   if (draw.chance(25)) {
     p.dropout = draw.pick(kDropouts);
