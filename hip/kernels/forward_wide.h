@@ -21,33 +21,36 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
 
   const SliceItem part(KernelPass::forward, C::kSlice, a);
   const QueryItem item(a, C::kRows, part.block);
-  const Sequence<true> sequence(a, item.batch);
-  const ScoreOptions<T> options(a, item.batch, item.head, sequence);
-  const auto& visibility = sequence.visibility();
+  // Made where it is used, like HeadTile.
+  const auto sequence_here = [&] { return Sequence<true>(a, fresh_uniform(item.batch)); };
+  const Sequence<true> sequence = sequence_here();
   const int x0 = part.slice * C::kSlice;
   const int i0 = item.first;
   if (i0 >= sequence.written_q()) return;
   const int seq_q = sequence.seq_q();
   const int i1 = i0 + C::kRows < seq_q ? i0 + C::kRows : seq_q;
   const auto q = [&] {
-    return HeadTile<T>(a.q, sequence.batch_q(item.batch), item.head, a.d, i0, seq_q,
-                       sequence.first_q());
+    const Sequence<true> here = sequence_here();
+    return HeadTile<T>(a.q, here.batch_q(item.batch), item.head, a.d, i0, here.seq_q(),
+                       here.first_q());
   };
   const auto k = [&](int j0) {
-    return KeyHeadTile<T>(a, a.k, sequence, item.batch, item.head_kv, a.d, j0);
+    return KeyHeadTile<T>(a, a.k, sequence_here(), item.batch, item.head_kv, a.d, j0);
   };
   const auto v = [&](int j0) {
-    return KeyHeadTile<T>(a, a.v, sequence, item.batch, item.head_kv, a.d_v, j0);
+    return KeyHeadTile<T>(a, a.v, sequence_here(), item.batch, item.head_kv, a.d_v, j0);
   };
   const float unit = score_unit<C::kGeneral>(a.score);
 
-  const int key_begin = shared::cf_keys_begin(visibility, i0) / C::kColumns * C::kColumns;
-  const int key_end = i0 < i1 ? shared::cf_keys_end(visibility, i1) : 0;
+  const int key_begin =
+      shared::cf_keys_begin(sequence.visibility(), i0) / C::kColumns * C::kColumns;
+  const int key_end = i0 < i1 ? shared::cf_keys_end(sequence.visibility(), i1) : 0;
   // The first tile from j0 on of which a mask leaves anything.
   const auto unmasked = [&](int j0) {
+    const ScoreOptions<T> options(a, item.batch, item.head, sequence_here());
     while (j0 < key_end &&
            !options.template sees<Mma::kWave, C::kRows, C::kColumns>(
-               j0, [=](int row) { return i0 + row; }, [&](int) { return item.head; }))
+               j0, [&](int row) { return i0 + row; }, [&](int) { return item.head; }))
       j0 += C::kColumns;
     return j0;
   };
@@ -55,7 +58,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   if (start < key_end) product.start(q(), k(start));
 
   OnlineSoftmax<C, C::kSlice> state;
-  if (options.has(shared::CF_SINK))
+  if ((a.score.features & shared::CF_SINK) != 0)
     state.start(static_cast<int>(threadIdx.x) % Mma::kWave,
                 [&](int) { return a.options.sink[item.head]; });
 #pragma unroll 1
@@ -71,9 +74,11 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     const int lane = thread % Mma::kWave;
     const int wave_row = thread / Mma::kWave * C::kRowBlocks * 16;
     const Place<Mma, true> place{i0 + wave_row, j0, lane};
+    const Sequence<true> here = sequence_here();
+    const ScoreOptions<T> options(a, item.batch, item.head, here);
     options.apply(s, place);
-    if (!shared::cf_tile_full(visibility, i0, i1, j0, j0 + C::kColumns))
-      mask_scores(s, place, visibility, seq_q);
+    if (!shared::cf_tile_full(here.visibility(), i0, i0 + C::kRows, j0, j0 + C::kColumns))
+      mask_scores(s, place, here.visibility(), here.seq_q());
     options.mask(s, place);
     state.add_scores(s, unit);
     if ((a.score.features & shared::CF_DROPOUT) != 0)
@@ -89,10 +94,11 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
   state.finish(unit);
   const int lane = static_cast<int>(threadIdx.x) % Mma::kWave;
   const int wave_row = static_cast<int>(threadIdx.x) / Mma::kWave * C::kRowBlocks * 16;
-  state.clear_from(seq_q - i0 - wave_row, lane);
-  const int batch = sequence.batch_q(item.batch);
-  const int written = sequence.written_q();
-  float* lse = head_values(a.lse, batch, item.head, sequence.first_q());
+  const Sequence<true> last = sequence_here();
+  state.clear_from(last.seq_q() - i0 - wave_row, lane);
+  const int batch = last.batch_q(item.batch);
+  const int written = last.written_q();
+  float* lse = head_values(a.lse, batch, item.head, last.first_q());
   if (part.slice == 0)
     state.m.for_each([&](int r, int slot, float& x) {
       const int i = i0 + wave_row + slot_row<Mma>(r, slot, lane);
@@ -100,7 +106,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     });
   store_sum(state.o, o_tile, wave_row, 0, lane);
   __syncthreads();
-  const auto o = head_rows<T>(a.o, batch, item.head, a.d_v, sequence.first_q());
+  const auto o = head_rows<T>(a.o, batch, item.head, a.d_v, last.first_q());
   copy_out<C::kThreads>(o_tile, from_column(o, x0), i0, written);
 }
 

@@ -90,6 +90,57 @@ TEST_F(HipPlanning, TakesTheFirstRowThatCan) {
   EXPECT_STREQ(plan_.forward.at(0).kernel->name, "wide_512");
 }
 
+TEST_F(HipPlanning, EveryOptionTakesAGeneralRow) {
+  problem_.passes = CROSSFLASH_FORWARD;
+  const crossflash_problem plain = problem_;
+  const auto expect_general = [&](const char* option, auto set) {
+    problem_ = plain;
+    set(problem_);
+    ASSERT_TRUE(plan().ok()) << option;
+    EXPECT_STREQ(plan_.forward.at(0).kernel->name, "general_128") << option;
+    EXPECT_EQ(plan_.forward.at(0).blocks, 2 * 4 * 2) << option;  // of the longest sequences
+    expect_refused(plan("specialised"), "special_128 takes a positive scale and no options");
+  };
+  using P = crossflash_problem;
+  expect_general("scale", [](P& p) { p.scale = -1.0f; });
+  expect_general("softcap", [](P& p) { p.softcap = 30.0f; });
+  expect_general("alibi", [](P& p) { p.alibi = 1; });
+  expect_general("sink", [](P& p) { p.sink = CROSSFLASH_GIVEN; });
+  expect_general("bias", [](P& p) { p.bias = CROSSFLASH_GIVEN; });
+  expect_general("mask", [](P& p) { p.mask = 1; });
+  expect_general("rows_q", [](P& p) { p.rows_q = CROSSFLASH_ROWS_LENGTHS; });
+  expect_general("rows_k", [](P& p) {
+    p.rows_k = CROSSFLASH_ROWS_OFFSETS;
+    p.total_k = 150;
+  });
+  expect_general("page_size", [](P& p) {
+    p.page_size = 16;
+    p.pages = 20;
+  });
+}
+
+TEST_F(HipPlanning, WhatKernelsAreToldOfSequencesAndPages) {
+  problem_.passes = CROSSFLASH_FORWARD;
+  problem_.rows_q = CROSSFLASH_ROWS_OFFSETS;
+  problem_.total_q = 170;
+  problem_.rows_k = CROSSFLASH_ROWS_LENGTHS;
+  problem_.row_bits = 64;
+  problem_.page_size = 48;
+  problem_.pages = 7;
+  problem_.causal = CROSSFLASH_CAUSAL_TOP_LEFT;
+  ASSERT_TRUE(plan().ok());
+  const KernelOptions& o = plan_.arguments.options;
+  EXPECT_TRUE(o.rows_q.given && o.rows_q.offsets && o.rows_q.wide);
+  EXPECT_EQ(o.rows_q.total, 170);
+  EXPECT_TRUE(o.rows_k.given && !o.rows_k.offsets && o.rows_k.wide);
+  EXPECT_TRUE(o.top_left);
+  EXPECT_EQ(o.pages.size, 48);
+  EXPECT_EQ(o.pages.count, 7);
+  EXPECT_EQ(o.pages.of_sequence, 3);                // of 130 keys
+  EXPECT_EQ(plan_.arguments.lse.head, 170);         // [heads_q, total_q]
+  EXPECT_EQ(plan_.arguments.k.batch, 48 * 2 * 64);  // from page to page
+}
+
 TEST_F(HipPlanning, SlicesOfAnOutputAreBlocks) {
   const auto expect_blocks = [&](std::int64_t forward, std::int64_t grad_q, std::int64_t grad_kv) {
     ASSERT_TRUE(plan().ok());
@@ -328,6 +379,22 @@ TEST_F(HipSplitting, StatesOfTheStretchesAreTheWorkspaceOfForwardAlone) {
   const std::uint64_t aligning = kRegionBytes - sizeof(float);
   EXPECT_EQ(plan_.workspace(Pass::forward), 80u * 3 * 8 * (40 + 2) * sizeof(float) + aligning);
   EXPECT_EQ(plan_.workspace(Pass::backward), 3u * 8 * 2 * sizeof(float) + aligning);
+}
+
+TEST_F(HipSplitting, StretchesAreOfTheLongestSequenceAndItsPages) {
+  problem_.passes = CROSSFLASH_FORWARD;
+  problem_.rows_q = CROSSFLASH_ROWS_OFFSETS;
+  problem_.total_q = 1;
+  problem_.rows_k = CROSSFLASH_ROWS_LENGTHS;
+  problem_.page_size = 64;
+  problem_.pages = 500;
+  ASSERT_TRUE(plan().ok());
+  ASSERT_EQ(plan_.forward.size(), 2u);
+  EXPECT_STREQ(kernel(0)->name, "split_general_128");
+  EXPECT_EQ(plan_.arguments.splits, 100);
+  EXPECT_EQ(plan_.arguments.state_unit, 1.0f);
+  EXPECT_EQ(plan_.workspace(Pass::forward),
+            100u * 8 * (64 + 2) * sizeof(float) + kRegionBytes - sizeof(float));
 }
 
 TEST_F(HipSplitting, ManyStretchesAreBoundedAndLongOnesCut) {
