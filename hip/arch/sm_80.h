@@ -21,7 +21,7 @@ struct sm_80 {
   static constexpr TileShape forward_tile(int element_bytes, int head, bool general) {
     if (element_bytes == 4) return head <= 64 ? TileShape{64, 64, 4, 2} : TileShape{64, 32, 4, 1};
     if (head <= 64) return {128, general ? 32 : 128, 4, 2};
-    if (head <= 128) return {128, general ? 32 : 48, 4, 2};  // 64 columns spill 20 bytes
+    if (head <= 128) return {128, general ? 16 : 48, 4, 2};  // 32 and 64 columns spill
     return {64, 64, 4, 2};
   }
   // Within the 99 KiB of the smaller GPUs. On H200 three blocks of two stages come to 94 % of what

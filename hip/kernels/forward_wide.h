@@ -79,7 +79,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     options.apply(s, place);
     if (!shared::cf_tile_full(here.visibility(), i0, i0 + C::kRows, j0, j0 + C::kColumns))
       mask_scores(s, place, here.visibility(), here.seq_q());
-    options.mask(s, place);
+    if (options.has(shared::CF_MASK))
+      ScoreOptions<T>(a, item.batch, item.head, sequence_here()).mask(s, place);
     state.add_scores(s, unit);
     if ((a.score.features & shared::CF_DROPOUT) != 0)
       for_each_kept(s, place, a, item.flat(a), [](int, int, int, float& p, float z) { p *= z; });
