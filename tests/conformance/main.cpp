@@ -86,11 +86,20 @@ bool names_an_option(const crossflash_problem& p, const std::string& reason) {
   });
 }
 
+// Whether the device lacks an option, and some variant says so; others may refuse the problem for a
+// limit that comes first.
+bool lacks_an_option(const Subjects& subjects, const crossflash_problem& problem) {
+  return std::any_of(subjects.all().begin(), subjects.all().end(), [&](const auto& subject) {
+    const auto refused = refusal(subject->device, problem);
+    return refused && names_an_option(problem, refused->text());
+  });
+}
+
 // What one variant refuses another must do, unless it is an option that the device lacks.
 void skip_or_fail(Context& context, const crossflash_problem& problem, const std::string& reason) {
   if (context.subjects.any_supports(problem)) {
     ++context.counts.skipped;
-  } else if (!context.all_options && names_an_option(problem, reason)) {
+  } else if (!context.all_options && lacks_an_option(context.subjects, problem)) {
     ++context.counts.options;
   } else {
     FAIL() << "no variant of the device can do this: " << reason;
