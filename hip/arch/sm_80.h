@@ -52,6 +52,10 @@ struct sm_80 {
     if (head <= 128) return {128, general ? 16 : 32, 4, 2, 2};
     return {64, 32, 4, 2, 1};
   }
+  // With options f32's largest spills: the wide kernel takes its place.
+  static constexpr bool has_general_grad_q(int element_bytes, int head) {
+    return element_bytes == 2 || head <= 128;
+  }
   static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool general) {
     if (element_bytes == 4) {
       if (head <= 64) return with_shared_weights({64, 32, 4, 2});
@@ -62,7 +66,7 @@ struct sm_80 {
     return {64, 32, 8, 1, 2, 2};
   }
   static constexpr TileShape wide_tile(int element_bytes, bool forward) {
-    if (element_bytes == 4) return {64, 32, 4, 1};
+    if (element_bytes == 4) return {64, forward ? 32 : 16, 4, 1};  // 32 columns spill with a bias
     return {64, forward ? 64 : 32, 4, 2};  // backward's 48 columns spill with a bias
   }
   static constexpr TileShape grad_all_tile(int head, bool general) {

@@ -15,7 +15,7 @@ struct sm_90 : sm_80 {
 
   static constexpr TileShape forward_tile(int element_bytes, int head, bool general) {
     if (element_bytes == 4) {
-      if (head <= 64) return {128, general ? 32 : 64, 4, 2};
+      if (head <= 64) return {general ? 64 : 128, general ? 32 : 64, 4, 2};
       if (head <= 128) return {general ? 64 : 128, 32, 4, 2};
       return with_shared_weights({64, 32, 4, 1});
     }
@@ -35,7 +35,8 @@ struct sm_90 : sm_80 {
     return sm_80::grad_kv_tile(element_bytes, head, general);
   }
   static constexpr TileShape grad_all_tile(int head, bool general) {
-    if (head <= 64) return {128, 128, 4, 2, 1, 1, general ? 16 : 32, 4, 2};
+    if (general && head <= 64) return {64, 128, 4, 2, 1, 1, 16, 4, 2};  // 128 rows spill 16 bytes
+    if (head <= 64) return {128, 128, 4, 2, 1, 1, 32, 4, 2};
     if (general && head <= 128) return {64, 128, 8, 1, 1, 2, 16, 2, 2};  // 128 rows spill 8 bytes
     if (head <= 128) return {128, 128, 8, 1, 1, 2, 32, 2, 2};
     if (general) return {32, 128, 8, 1, 1, 4, 16, 4, 2};  // 64 rows spill up to 56 bytes

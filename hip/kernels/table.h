@@ -115,11 +115,22 @@ template <class Arch, class P, class T>
 inline constexpr bool kHasRows = kHasGradAll<Arch, T> || (P::kPass != KernelPass::grad_all &&
                                                           P::kPass != KernelPass::cast_grad_q);
 
+// Whether a pass has a kernel for any options and this head size; the wide one takes what has none.
+template <class Arch, class P, class T, int kHead>
+constexpr bool has_general() {
+  if constexpr (P::kPass == KernelPass::grad_q && requires { Arch::has_general_grad_q(4, 64); })
+    return Arch::has_general_grad_q(static_cast<int>(sizeof(T)), kHead);
+  else
+    return true;
+}
+
 // The rows of one unit, smallest head size first.
 template <class Arch, class P, class T, int... kHeads>
 struct UnitTable {
-  static constexpr int kCount =
-      kHasRows<Arch, P, T> ? (P::kEverySize ? 1 : 2 * sizeof...(kHeads)) : 0;
+  static constexpr int kCount = !kHasRows<Arch, P, T> ? 0
+                                : P::kEverySize
+                                    ? 1
+                                    : ((has_general<Arch, P, T, kHeads>() ? 2 : 1) + ...);
   // Not constexpr: HIP would make it a constant of the device too, with these host functions in it.
   static inline constinit std::array<Variant, kCount> rows = [] {
     std::array<Variant, kCount> all{};
@@ -128,9 +139,12 @@ struct UnitTable {
     } else if constexpr (P::kEverySize) {
       all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kLargestHead, true>>();
     } else {
-      ((all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHeads, false>>(),
-        all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHeads, true>>()),
-       ...);
+      const auto add = [&]<int kHead>() {
+        all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHead, false>>();
+        if constexpr (has_general<Arch, P, T, kHead>())
+          all[n++] = variant_of<Arch, P, typename P::template Config<Arch, T, kHead, true>>();
+      };
+      (add.template operator()<kHeads>(), ...);
     }
     return all;
   }();
