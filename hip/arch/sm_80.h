@@ -29,7 +29,8 @@ struct sm_80 {
   static constexpr TileShape forward_tile(int element_bytes, int head, bool general) {
     if (element_bytes == 4) {
       if (head <= 64) return {general ? 64 : 128, 32, 4, 2};
-      return head <= 128 ? TileShape{64, 32, 4, 2} : TileShape{64, 32, 4, 1};
+      if (head <= 128) return {64, general ? 16 : 32, 4, 2};
+      return general ? with_shared_weights({64, 32, 4, 1}) : TileShape{64, 32, 4, 1};
     }
     if (head <= 64) return {128, general ? 32 : 128, 4, 2};
     if (head <= 128) return {128, general ? 16 : 48, 4, 2};  // 32 and 64 columns spill
@@ -70,7 +71,7 @@ struct sm_80 {
     return {64, forward ? 64 : 32, 4, 2};  // backward's 48 columns spill with a bias
   }
   static constexpr TileShape grad_all_tile(int head, bool general) {
-    if (head <= 64) return {128, 64, 4, 2, 1, 1, general ? 16 : 32, 2, 2};
+    if (head <= 64) return {general ? 64 : 128, 64, 4, 2, 1, 1, general ? 16 : 32, 2, 2};
     if (head <= 128) return {general ? 64 : 128, 64, 8, 1, 1, 2, general ? 16 : 0, 2, 2};
     return {general ? 32 : 64, 64, 8, 1, 1, 4, 0, 4, 2};
   }
