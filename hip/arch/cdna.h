@@ -33,7 +33,9 @@ struct Cdna {
     if (head <= 128) return {64, 32, 4, 1};
     return {32, 32, 2, 1};
   }
-  static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool /*general*/) {
+  static constexpr TileShape grad_kv_tile(int element_bytes, int head, bool general) {
+    // With 16 columns the general kernel of head size 128 has scratch memory on gfx942 and gfx950.
+    if (element_bytes == 4 && general && head > 64 && head <= 128) return {32, 32, 2, 1};
     if (element_bytes == 4) return AmdVector::grad_kv_tile(head);
     if (head <= 64) return {128, 64, 4, 1};
     if (head <= 128) return {64, 32, 4, 1};

@@ -141,7 +141,6 @@ template <class C>
 __global__ void __launch_bounds__(C::kThreads, C::kMinBlocks)
     grad_kv_kernel(const KernelArguments a) {
   using Mma = typename C::Mma;
-  using T = typename C::T;
   extern __shared__ __align__(128) char shared_memory[];
   SharedSpace space{shared_memory};
   const auto k_tile = space.take<typename C::KeyTile>();              // (rows, D), in the end dK
