@@ -102,7 +102,7 @@ void draw_score_options(Draw& draw, Case* c) {
   crossflash_problem& p = c->problem;
   if (draw.chance(25)) p.softcap = draw.pick(kCaps);
   if (draw.chance(20)) p.alibi = 1;
-  if (draw.chance(25)) p.sink = draw.chance(50) ? CROSSFLASH_GIVEN : CROSSFLASH_WITH_GRADIENT;
+  if (draw.chance(30)) p.sink = draw.chance(30) ? CROSSFLASH_GIVEN : CROSSFLASH_WITH_GRADIENT;
   if (draw.chance(35)) {
     p.bias = CROSSFLASH_GIVEN;
     p.bias_dtype = draw.chance(30) ? CROSSFLASH_F32 : p.dtype;
