@@ -186,9 +186,18 @@ struct ScoreOptions {
   // The word of the mask with key j's bit, j in a tile's rows; none outside of the sequence.
   CF_DEVICE shared::uint mask_word(int i, int h, int j) const {
     const KernelScores& m = a.options.mask;
+    const auto* const words = static_cast<const shared::uint*>(m.data);
+#ifdef __CUDACC__
     if (i >= seq_q || j >= seq_k) return 0;
-    return static_cast<const shared::uint*>(
-        m.data)[batch * m.batch + h * m.head + i * m.seq_q + j / 32];
+    return words[batch * m.batch + h * m.head + i * m.seq_q + j / 32];
+#else
+    // Without a branch; what is not there loads word 0. With one clang 22 joins it to the test of
+    // the bit, and then of lanes that did load a word none loses its score.
+    const bool there = i < seq_q && j < seq_k;
+    const std::int64_t at = batch * m.batch + h * m.head + i * m.seq_q + j / 32;
+    const shared::uint word = words[there ? at : 0];
+    return there ? word : 0u;
+#endif
   }
 };
 
