@@ -41,7 +41,7 @@ class Session {
   const Plan plan_;
   const conformance::Arrangement arrangement_;
   std::vector<conformance::Block> images_;  // one for each block of the arrangement
-  std::vector<Buffer> buffers_;  // of the blocks, then of options
+  std::vector<Buffer> buffers_;             // of the blocks, then of options
   crossflash_args args_ = make_args();
 };
 

@@ -10,9 +10,7 @@
 
 namespace crossflash::conformance {
 
-inline bool is_option_input(OptionId id) {
-  return id <= OptionId::random;
-}
+inline bool is_option_input(OptionId id) { return id <= OptionId::random; }
 
 // Of an input. The random state's offset comes with its high half in disorder: the low one counts.
 std::vector<std::byte> option_bytes(const Problem& problem, const reference::Inputs& inputs,
