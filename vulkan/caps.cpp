@@ -45,6 +45,10 @@ Status lower_one(std::string_view item, Caps* caps) {
     lower_to_floor(caps);
     return {};
   }
+  if (item == "gpu") {
+    caps->software = false;
+    return {};
+  }
   const auto equals = item.find('=');
   const std::string_view name = item.substr(0, equals);
   const std::string_view value =
@@ -57,8 +61,8 @@ Status lower_one(std::string_view item, Caps* caps) {
   if (name == "flops") return lower(name, value, &caps->flops_per_dispatch);
   if (name == "loops") return lower(name, value, &caps->loop_iterations);
   return invalid(
-      "limits names \"{}\"; the names are floor, shared, invocations, buffers, groups, range, "
-      "flops, loops",
+      "limits names \"{}\"; the names are floor, gpu, shared, invocations, buffers, groups, "
+      "range, flops, loops",
       name);
 }
 

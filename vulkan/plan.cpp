@@ -69,12 +69,16 @@ Status choose_kernel_tile(KernelId id, VulkanPlan* plan) {
     kernel.tile.thread_cols = kernel.tile.rows = kernel.tile.cols = kernel.tile.depth =
         kernel.tile.strip = 1;
   } else {
-    const auto tile = choose_tile(tile_request(id, *plan), plan->caps);
+    const TileRequest request = tile_request(id, *plan);
+    const auto tile = choose_tile(request, plan->caps);
     if (!tile)
       return unsupported("shared memory is {} bytes; the {} kernel needs more for d {} and d_v {}",
                          plan->caps.shared_bytes, kKernelNames[std::size_t(id)], plan->problem.d,
                          plan->problem.d_v);
     kernel.tile = *tile;
+    kernel.features = plan->options && shares_pipelines(request, plan->caps)
+                          ? shared::CF_AT_RUN_TIME
+                          : plan->problem.score.features & ~shared::CF_SOFTCAP;  // asked anyway
   }
   return {};
 }

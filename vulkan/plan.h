@@ -26,6 +26,7 @@ struct Box {
 
 struct KernelPlan {
   Tile tile;
+  shared::uint features = 0;  // CF_SPEC_FEATURES
   shared::cf_problem block;
   shared::cf_options options;  // follows the block where the kernel is built with options
   Box box;

@@ -236,7 +236,7 @@ Status Runner::compile(Pipelines& pipelines) {
   const auto get = [&](KernelId id) {
     const shared::uint dtype = plan_.staged ? shared::CF_F32 : static_cast<shared::uint>(p.dtype);
     return pipelines.get(attention_kernel(id, plan_.staged, plan_.options),
-                         plan_.kernel(id).tile.constants(dtype, p.score.features),
+                         plan_.kernel(id).tile.constants(dtype, plan_.kernel(id).features),
                          &attention_[static_cast<std::size_t>(id)]);
   };
   if (p.forward) CROSSFLASH_TRY(get(KernelId::forward));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace crossflash::vulkan {
@@ -23,9 +24,11 @@ struct Costs {
 // on several drivers (32 floats were safe wherever it was measured, 64 were not).
 constexpr Costs kGpu = {4, 8, 64, 24, 32, 16};
 // A driver on a CPU: a load is a loop over lanes, a barrier switches between invocations, and what
-// does not fit the registers lies in the nearest cache. But the code of a large tile takes a second
-// to compile there, which only long runs are worth.
+// does not fit the registers lies in the nearest cache.
 constexpr Costs kSoftware = {64, 48, 200, 40, 256, 128};
+// But its compiler takes a second for the code of a large tile, and half a second for that of the
+// smallest, which only long runs are worth. The others share small tiles.
+constexpr Costs kSoftwareShared = {4, 8, 64, 24, 8, 4};
 constexpr double kLongRun = 2e9;
 
 std::uint32_t divide_up(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
@@ -79,8 +82,18 @@ std::array<std::uint32_t, 11> Tile::constants(std::uint32_t dtype, std::uint32_t
 
 std::string Tile::describe() const { return fmt::format("{}x{}", tile_rows(), tile_cols()); }
 
-std::optional<Tile> choose_tile(const TileRequest& request, const Caps& caps) {
-  const Costs& costs = caps.software && request.flops > kLongRun ? kSoftware : kGpu;
+bool shares_pipelines(const TileRequest& request, const Caps& caps) {
+  return caps.software && request.flops <= kLongRun;
+}
+
+std::optional<Tile> choose_tile(TileRequest request, const Caps& caps) {
+  const bool shared = shares_pipelines(request, caps);
+  if (shared) {
+    request.row_length = request.col_length = 0;  // whatever they are
+    for (std::uint32_t* width : {&request.product_widths, &request.width_a, &request.width_b})
+      if (*width > 0) *width = std::max(std::bit_ceil(*width), 16u);
+  }
+  const Costs& costs = shared ? kSoftwareShared : (caps.software ? kSoftware : kGpu);
   std::optional<Tile> best;
   double best_cost = 0;
   for (const std::uint32_t threads : {256u, 128u, 64u, 32u}) {

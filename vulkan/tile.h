@@ -38,10 +38,15 @@ struct TileRequest {
   std::uint32_t products = 1;   // score-sized register arrays
   std::int64_t row_length = 0;  // rows and columns the tiles must cover
   std::int64_t col_length = 0;
-  double flops = 0;  // of a run: whether long code pays for its compilation
+  double flops = 0;  // of a run: whether code of its own pays for its compilation
 };
 
+// Whether a driver on a CPU would compile for longer than it runs. Then one kernel serves many
+// problems: its tile depends on the widths alone, rounded up, and what is asked of a score is looked
+// at when it runs.
+bool shares_pipelines(const TileRequest& request, const Caps& caps);
+
 // The cheapest tile that fits; none if not even the smallest does.
-std::optional<Tile> choose_tile(const TileRequest& request, const Caps& caps);
+std::optional<Tile> choose_tile(TileRequest request, const Caps& caps);
 
 }  // namespace crossflash::vulkan

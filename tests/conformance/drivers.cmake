@@ -4,8 +4,6 @@ set(CROSSFLASH_REQUIRE_DRIVERS "" CACHE STRING
   "Vulkan drivers without which configuring fails: lavapipe, swiftshader, validation")
 set(CROSSFLASH_SWIFTSHADER_ICD "" CACHE FILEPATH "SwiftShader's vk_swiftshader_icd.json")
 
-option(CROSSFLASH_TEST_VULKAN_PAIRS "Run every pair of options on lavapipe (half an hour)" OFF)
-
 set(vulkan_folders
   /usr/share/vulkan /usr/local/share/vulkan /etc/vulkan /opt/homebrew/share/vulkan)
 find_file(CROSSFLASH_LAVAPIPE_ICD
@@ -51,7 +49,8 @@ find_driver(swiftshader "${CROSSFLASH_SWIFTSHADER_ICD}"
 find_driver(validation "${CROSSFLASH_VALIDATION_LAYER}" "install vulkan-validationlayers"
   validation_layer)
 
-# Everything under the validation layer, on the smallest limits that Vulkan allows, and on large extents.
+# Everything under the validation layer and on the smallest limits that Vulkan allows; tiles of GPUs, for
+# these drivers have their own; large extents.
 foreach(driver lavapipe swiftshader)
   set(icd "${${driver}_icd}")
   if(NOT icd)
@@ -63,23 +62,13 @@ foreach(driver lavapipe swiftshader)
   if(validation_layer)
     set(validation CROSSFLASH_VALIDATION=1)
   endif()
-  # Pipelines of options take seconds to compile on a CPU. Every pair of options makes some of its
-  # own: they run if they are asked for. SwiftShader, the slower, does options by one variant.
-  if(CROSSFLASH_TEST_VULKAN_PAIRS)
-    set(filter "-pair.*/staged")
-  else()
-    set(filter "-pair.*")
-  endif()
-  set(floor_filter "-pair.*")
-  if(NOT driver STREQUAL "lavapipe")
-    set(filter "-pair.*:options.*/staged")
-    set(floor_filter "-pair.*:options.*:sequences.*:paged.*")
-  endif()
   conformance_test(${driver} TIMEOUT 3600
-    ENVIRONMENT ${env} ${validation} "GTEST_FILTER=${filter}" ARGUMENTS ${case_files} --random 60)
+    ENVIRONMENT ${env} ${validation} ARGUMENTS ${case_files} --all-options --random 100)
   conformance_test(${driver}.floor TIMEOUT 3600
-    ENVIRONMENT ${env} CROSSFLASH_LIMITS=floor "GTEST_FILTER=${floor_filter}"
-    ARGUMENTS ${case_files} --random 60 --seed 2)
+    ENVIRONMENT ${env} CROSSFLASH_LIMITS=floor ARGUMENTS ${case_files} --random 100 --seed 2)
+  conformance_test(${driver}.gpu TIMEOUT 3600
+    ENVIRONMENT ${env} CROSSFLASH_LIMITS=gpu
+    ARGUMENTS "${cases_dir}/smoke.txt" "${cases_dir}/gqa.txt" "${cases_dir}/dropout.txt" --no-scenarios)
   if(driver STREQUAL "lavapipe")  # SwiftShader, ten times slower, would take a quarter of an hour
     conformance_test(${driver}.big TIMEOUT 3600
       ENVIRONMENT ${env} ARGUMENTS "${cases_dir}/big.txt" --no-scenarios)

@@ -61,6 +61,16 @@ TEST(VulkanCaps, FloorAndListCombine) {
   EXPECT_EQ(caps.shared_bytes, 16384u);
 }
 
+TEST(VulkanCaps, SoftwareMayBeTakenForAGpu) {
+  Caps caps = strong();
+  caps.software = true;
+  ASSERT_TRUE(lower_caps("floor", &caps).ok());
+  EXPECT_TRUE(caps.software);
+  ASSERT_TRUE(lower_caps("gpu", &caps).ok());
+  EXPECT_FALSE(caps.software);
+  EXPECT_EQ(caps.loop_iterations, strong().loop_iterations);
+}
+
 TEST(VulkanCaps, NothingIsRaised) {
   Caps caps = strong();
   caps.shared_bytes = 1024;
@@ -75,6 +85,7 @@ TEST(VulkanCaps, NothingIsRaised) {
 TEST(VulkanCaps, NonsenseIsNamedAndChangesNothing) {
   const std::pair<const char*, const char*> cases[] = {{"depth=3", "depth"},
                                                        {"ceiling", "ceiling"},
+                                                       {"gpu=1", "gpu"},
                                                        {"shared", "shared="},
                                                        {"shared=", "shared="},
                                                        {"shared=0", "shared=0"},

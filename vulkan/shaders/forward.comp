@@ -103,7 +103,7 @@ void main() {
         l[r] += s[n];
       }
     }
-    if ((FEATURES & CF_DROPOUT) != 0) {
+    if (asked(CF_DROPOUT)) {
       const uint j = uint(j0) + first_col();
       [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         const uvec4 block = cf_dropout_block(RANDOM, bh, uint(i0) + first_row() + r,

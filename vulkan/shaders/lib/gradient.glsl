@@ -9,12 +9,12 @@
 
 // 0 or 1/(1 - p) for an element, given its block of draws.
 float dropout_factor(uvec4 block, uint j) {
-  if ((FEATURES & CF_DROPOUT) == 0) return 1.0;
+  if (!asked(CF_DROPOUT)) return 1.0;
   return cf_dropout_keeps(RANDOM, block, j) ? problem.score.keep_scale : 0.0;
 }
 
 uvec4 dropout_block(uint bh, uint i, uint j) {
-  if ((FEATURES & CF_DROPOUT) == 0) return uvec4(0, 0, 0, 0);
+  if (!asked(CF_DROPOUT)) return uvec4(0, 0, 0, 0);
   return cf_dropout_block(RANDOM, bh, i, j / CF_DROPOUT_KEYS);
 }
 

@@ -35,6 +35,12 @@ layout(push_constant) uniform Slice { cf_slice slice; };
 #endif
 layout(std430, set = 0, binding = CF_BIND_WORK) buffer Work { float work[]; };
 
+// Whether the problem has a score feature, which is known when the kernel is built unless that is put off.
+bool asked(uint feature) {
+  const uint features = (FEATURES & CF_AT_RUN_TIME) != 0 ? problem.score.features : FEATURES;
+  return (features & feature) != 0;
+}
+
 // The same memory by the word, by two and by four: an aligned run of 4 elements is one load.
 #define CF_WORDS(name, binding_number)                                                    \
   layout(std430, set = 0, binding = binding_number) readonly buffer One_##name {          \

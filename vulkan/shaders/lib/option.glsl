@@ -17,8 +17,8 @@ uint load_mask(uint i) { return one_arena[i]; }
 
 void open_head(Item w, uint member) {
   const uint slot = w.head;
-  if ((FEATURES & CF_ALIBI) != 0) alibi_slope = work[option_slice.arena + options.arena_alibi + slot];
-  if ((FEATURES & CF_SINK) != 0) sink_logit = work[option_slice.arena + options.arena_sink + slot];
+  if (asked(CF_ALIBI)) alibi_slope = work[option_slice.arena + options.arena_alibi + slot];
+  if (asked(CF_SINK)) sink_logit = work[option_slice.arena + options.arena_sink + slot];
   bias_origin = option_slice.arena + options.arena_bias + w.batch * options.bias.batch +
                 slot * options.bias.head - uint(slice.query_begin) * options.bias.seq_q -
                 uint(slice.key_begin) * options.bias.seq_k;
@@ -45,8 +45,8 @@ uint load_mask(uint i) { return mask_words[i]; }
 void open_head(Item w, uint member) {
   const uint b = slice.batch_begin + w.batch;
   const uint h = (slice.head_begin + w.head) * problem.group + slice.group_begin + member;
-  if ((FEATURES & CF_ALIBI) != 0) alibi_slope = alibi[option_skip(1) + h];
-  if ((FEATURES & CF_SINK) != 0) sink_logit = sink[option_skip(2) + h];
+  if (asked(CF_ALIBI)) alibi_slope = alibi[option_skip(1) + h];
+  if (asked(CF_SINK)) sink_logit = sink[option_skip(2) + h];
   bias_origin = option_skip(0) + b * options.bias.batch + h * options.bias.head;
   mask_origin = option_skip(3) + b * options.mask.batch + h * options.mask.head;
 }
@@ -57,7 +57,7 @@ cf_dropout random_state;
 #define RANDOM random_state
 
 void open_random() {
-  if ((FEATURES & CF_DROPOUT) == 0) return;
+  if (!asked(CF_DROPOUT)) return;
   random_state = slice.dropout;
   if (options.random_on_device == 0) return;
   random_state.seed_lo = random_word(0);
@@ -65,25 +65,25 @@ void open_random() {
   random_state.offset = random_word(2);
 }
 
-bool has_sink() { return (FEATURES & CF_SINK) != 0; }
+bool has_sink() { return asked(CF_SINK); }
 float head_sink() { return sink_logit; }
 
 // Score of an element that is seen, and whether it is: it is visible, its row is inside of the
 // sequence, and the mask lets it take part.
 float score_of(float raw, int i, int j) {
   float s = cf_score_value(problem.score, raw);
-  if ((FEATURES & CF_BIAS) != 0) {
+  if (asked(CF_BIAS)) {
     const float bias =
         load_bias(bias_origin + uint(i) * options.bias.seq_q + uint(j) * options.bias.seq_k);
     if (cf_is_neg_inf(bias)) return bias;
     s += bias;
   }
-  if ((FEATURES & CF_ALIBI) != 0) s += cf_alibi(alibi_slope, i + VISIBILITY.diagonal - j);
+  if (asked(CF_ALIBI)) s += cf_alibi(alibi_slope, i + VISIBILITY.diagonal - j);
   return s;
 }
 bool takes_part(bool visible, bool inside, int i, int j) {
   if (!visible || !inside) return false;
-  if ((FEATURES & CF_MASK) == 0) return true;
+  if (!asked(CF_MASK)) return true;
   const uint word = load_mask(mask_origin + uint(i) * options.mask.seq_q + uint(j) / 32);
   return ((word >> (uint(j) & 31u)) & 1u) != 0;
 }
@@ -91,7 +91,7 @@ bool takes_part(bool visible, bool inside, int i, int j) {
 // Whether any element of queries [i0, i1) and keys [j0, j1) does: all invocations learn it together.
 shared uint mask_bits;
 bool tile_takes_part(int i0, int i1, int j0, int j1) {
-  if ((FEATURES & CF_MASK) == 0) return true;
+  if (!asked(CF_MASK)) return true;
   const uint first = uint(j0) / 32;
   const uint words = (uint(j1) + 31) / 32 - first;
   barrier();
