@@ -83,7 +83,12 @@ std::array<std::uint32_t, 11> Tile::constants(std::uint32_t dtype, std::uint32_t
 std::string Tile::describe() const { return fmt::format("{}x{}", tile_rows(), tile_cols()); }
 
 bool shares_pipelines(const TileRequest& request, const Caps& caps) {
-  return caps.software && request.flops <= kLongRun;
+  // A tile that all lengths share is about so many rows and columns, however short a sequence is.
+  const auto padding = [](std::int64_t length) {
+    return std::max(64.0 / static_cast<double>(std::max<std::int64_t>(length, 1)), 1.0);
+  };
+  return caps.software &&
+         request.flops * padding(request.row_length) * padding(request.col_length) <= kLongRun;
 }
 
 std::optional<Tile> choose_tile(TileRequest request, const Caps& caps) {
@@ -93,7 +98,9 @@ std::optional<Tile> choose_tile(TileRequest request, const Caps& caps) {
     for (std::uint32_t* width : {&request.product_widths, &request.width_a, &request.width_b})
       if (*width > 0) *width = std::max(std::bit_ceil(*width), 16u);
   }
-  const Costs& costs = shared ? kSoftwareShared : (caps.software ? kSoftware : kGpu);
+  const Costs& costs = shared                                      ? kSoftwareShared
+                       : caps.software && request.flops > kLongRun ? kSoftware
+                                                                   : kGpu;
   std::optional<Tile> best;
   double best_cost = 0;
   for (const std::uint32_t threads : {256u, 128u, 64u, 32u}) {
