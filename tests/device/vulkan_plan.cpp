@@ -4,6 +4,7 @@
 // problem: every row of every output is finished exactly once.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -263,6 +264,36 @@ TEST(VulkanPlan, CountsTheBuffersOfItsKernels) {
     EXPECT_TRUE(make_plan(problem, caps, "direct", &plan).ok());
     caps.storage_buffers -= 1;
     EXPECT_FALSE(make_plan(problem, caps, "direct", &plan).ok());
+  }
+}
+
+// What the forward kernel of a plan is compiled for.
+std::array<std::uint32_t, 11> forward_constants(const std::string& line, const Caps& caps) {
+  VulkanPlan plan;
+  const Status status = make_plan(problem_of(line), caps, "direct", &plan);
+  EXPECT_TRUE(status.ok()) << line << ": " << status.text();
+  const KernelPlan& kernel = plan.kernel(KernelId::forward);
+  return kernel.tile.constants(shared::CF_F32, kernel.features);
+}
+
+// A driver on a CPU compiles for longer than a short run takes.
+TEST(VulkanPlan, ShortRunsOnACpuShareKernels) {
+  Caps caps = invented("");
+  const std::pair<const char*, const char*> shorts[] = {
+      {"seq=7x300 d=33 causal=top-left", "batch=3 seq=100 heads=4/2 d=64"},
+      {"seq=40 d=64 alibi", "seq=90x10 d=50 mask=qk sink dropout=0.5"}};
+  for (const auto& [one, other] : shorts) {
+    SCOPED_TRACE(one);
+    caps.software = true;
+    EXPECT_EQ(forward_constants(one, caps), forward_constants(other, caps));
+    caps.software = false;
+    EXPECT_NE(forward_constants(one, caps), forward_constants(other, caps));
+  }
+  // Long ones, and many that a shared tile would be too large for, have what suits them.
+  for (const char* line : {"heads=64 seq=2048 d=64", "batch=65537 seq=2 d=64"}) {
+    SCOPED_TRACE(line);
+    caps.software = true;
+    EXPECT_NE(forward_constants(line, caps), forward_constants("seq=40 d=64", caps));
   }
 }
 
