@@ -26,8 +26,8 @@ constexpr Costs kGpu = {4, 8, 64, 24, 32, 16};
 // A driver on a CPU: a load is a loop over lanes, a barrier switches between invocations, and what
 // does not fit the registers lies in the nearest cache.
 constexpr Costs kSoftware = {64, 48, 200, 40, 256, 128};
-// But its compiler takes a second for the code of a large tile, and half a second for that of the
-// smallest, which only long runs are worth. The others share small tiles.
+// But its compiler takes a second for the code of such a tile and half a second for that of a small
+// one, where a short run takes a millisecond: short runs share small tiles.
 constexpr Costs kSoftwareShared = {4, 8, 64, 24, 8, 4};
 constexpr double kLongRun = 2e9;
 

@@ -201,8 +201,8 @@ struct cf_option_slice {
 #define CF_SPEC_WIDTH_A 7       // vec4 columns of one thread in the first accumulator (O, dQ, dK)
 #define CF_SPEC_WIDTH_B 8       // and in the second (dV)
 #define CF_SPEC_PANEL 9         // vec4 of the staging area in shared memory
-#define CF_SPEC_FEATURES 10     // cf_score.features, so that a kernel is built without what is not asked,
-                                // or CF_AT_RUN_TIME: built with everything
+#define CF_SPEC_FEATURES 10     // cf_score.features: a kernel is built without what is not asked; or
+                                // CF_AT_RUN_TIME: built with everything
 #define CF_SPEC_SCATTER 2       // copy.comp: 0 tensor to arena, 1 arena to tensor
 
 #ifndef CF_GLSL

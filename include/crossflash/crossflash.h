@@ -87,7 +87,8 @@ typedef struct crossflash_device_options {
   const char* variant;
   /* Limits to pretend, to see how a weaker device behaves: "floor", or a comma-separated list such
    * as "shared=16384,invocations=128,buffers=4,groups=65535,range=1048576". They can only lower
-   * what the device has; "gpu" has a CPU's Vulkan driver given a GPU's kernels. NULL: CROSSFLASH_LIMITS if set, else none. */
+   * what the device has. "gpu" gives a Vulkan driver on a CPU the kernels of a GPU. NULL:
+   * CROSSFLASH_LIMITS if set, else none. */
   const char* limits;
 } crossflash_device_options;
 
